@@ -1,0 +1,1 @@
+"""Algorithms: networks, optimiser and loss; no environments, files or processes."""

@@ -1,0 +1,1 @@
+"""Benchmarks behind `brisk bench`: paired measurements, one JSON object each."""

@@ -1,0 +1,1 @@
+"""The `brisk` command. Modules here may print; nothing else in the package does."""

@@ -1,0 +1,1 @@
+"""The light foundation: types, configuration, registries, clocks. No torch, no numba."""

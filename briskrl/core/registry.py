@@ -1,0 +1,60 @@
+"""Name tables that point at code without importing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar, cast
+
+from briskrl.core.errors import ConfigError, nearest
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Names of one kind of part, each with a lazy "module:name" address or the object itself.
+
+    Third parties add names through the entry-point group `briskrl.<kind>s`.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, str | T] = {}
+        self._plugins_read = False
+
+    def add(self, name: str, entry: str | T) -> None:
+        """Register an object, or the address of one; a name can be taken once."""
+        if name in self._entries:
+            raise ConfigError(f"The {self.kind} name {name!r} is already registered.")
+        self._entries[name] = entry
+
+    def __iter__(self) -> Iterator[str]:
+        self._read_plugins()
+        return iter(self._entries)
+
+    def __contains__(self, name: str) -> bool:
+        self._read_plugins()
+        return name in self._entries
+
+    def get(self, name: str) -> T:
+        """Import and return what `name` stands for.
+
+        Raises:
+            ConfigError: The name is unknown; the message carries the nearest known ones.
+        """
+        if name not in self:
+            raise ConfigError(f"Unknown {self.kind} {name!r}. {nearest(name, self._entries)}")
+        entry = self._entries[name]
+        if isinstance(entry, str):
+            module, _, attribute = entry.partition(":")
+            entry = cast(T, getattr(import_module(module), attribute))
+            self._entries[name] = entry
+        return entry
+
+    def _read_plugins(self) -> None:
+        if self._plugins_read:
+            return
+        self._plugins_read = True
+        for point in entry_points(group=f"briskrl.{self.kind}s"):
+            self._entries.setdefault(point.name, point.value)

@@ -1,0 +1,59 @@
+"""What an environment looks like from outside: shapes, dtypes and bounds, without Gymnasium."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Shape, dtype and bounds of one array, for a single environment."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], dtype: DTypeLike, low: float, high: float) -> ArraySpec:
+        """Build a spec from anything NumPy accepts as a dtype."""
+        return cls(shape, np.dtype(dtype), low, high)
+
+    @property
+    def size(self) -> int:
+        """Number of elements of one observation."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteSpec:
+    """Actions 0..n-1, stored as int64."""
+
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoxSpec:
+    """Continuous actions, one float32 vector per environment."""
+
+    shape: tuple[int, ...]
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSpec:
+    """Everything a trainer must know about an environment before it builds networks and memories."""
+
+    obs: ArraySpec
+    action: DiscreteSpec | BoxSpec
+    max_steps: int | None
+    """Longest possible episode, if there is one."""
+    has_mask: bool
+    """Whether step buffers carry legal-action masks."""
+    exact_state: bool
+    """Whether get_state/set_state can be trusted to the bit."""

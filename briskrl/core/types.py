@@ -1,0 +1,181 @@
+"""The plain records of arrays that environments, memories and algorithms pass to one another.
+
+All arrays are structure-of-arrays with the environment index first. Whoever allocates a record owns
+its memory; everybody else writes into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.core.spec import DiscreteSpec, EnvSpec
+
+Array = NDArray[Any]
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+JSON = Any
+"""Anything `json` can write: the scalars of a state."""
+
+
+@dataclass(slots=True)
+class StepBuffers:
+    """What one step of N environments produces.
+
+    A mask row that is False everywhere means that no action is legal; consumers then treat every
+    action as legal, because some action has to be taken.
+    """
+
+    obs: Array
+    """(N, *obs): the observation to act on next; the first one of a new episode where one ended."""
+    reward: Floats
+    """(N,)"""
+    terminated: Bools
+    """(N,): the task ended, values do not bootstrap."""
+    truncated: Bools
+    """(N,): time ran out, values bootstrap from final_obs."""
+    final_obs: Array
+    """(N, *obs): the last observation of the ended episode; valid where one ended."""
+    mask: Bools | None = None
+    """(N, A): legal actions in obs."""
+    final_mask: Bools | None = None
+    """(N, A): legal actions in final_obs; valid where an episode ended."""
+
+    @classmethod
+    def allocate(cls, spec: EnvSpec, num_envs: int) -> StepBuffers:
+        """Zeroed buffers for `num_envs` environments of this spec."""
+        obs_shape = (num_envs, *spec.obs.shape)
+        masks: list[Bools | None] = [None, None]
+        if spec.has_mask:
+            assert isinstance(spec.action, DiscreteSpec)
+            masks = [np.ones((num_envs, spec.action.n), np.bool_) for _ in masks]
+        return cls(
+            obs=np.zeros(obs_shape, spec.obs.dtype),
+            reward=np.zeros(num_envs, np.float32),
+            terminated=np.zeros(num_envs, np.bool_),
+            truncated=np.zeros(num_envs, np.bool_),
+            final_obs=np.zeros(obs_shape, spec.obs.dtype),
+            mask=masks[0],
+            final_mask=masks[1],
+        )
+
+
+@dataclass(slots=True)
+class Decision:
+    """What a policy decided for N environments."""
+
+    action: Array
+    """(N,) int64 for discrete actions, (N, D) float32 for continuous ones."""
+    log_prob: Floats | None = None
+    """(N,): log probability under the policy that acted; None for value-based policies."""
+    value: Floats | None = None
+    """(N,): value estimate at decision time; None for value-based policies."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """K batches of B transitions, drawn for K consecutive gradient updates."""
+
+    obs: Array
+    """(K, B, *obs)"""
+    action: Ints
+    """(K, B)"""
+    reward: Floats
+    """(K, B): n-step return, discounted inside the window."""
+    next_obs: Array
+    """(K, B, *obs): where the window ends; arbitrary where discount is 0."""
+    discount: Floats
+    """(K, B): gamma**m of an m-step window, 0 where the episode terminated inside it."""
+    weight: Floats
+    """(K, B): importance weights; ones for uniform sampling."""
+    index: Ints
+    """(K, B): where the transitions lie in the memory, for feedback."""
+    next_mask: Bools | None = None
+    """(K, B, A): legal actions in next_obs."""
+
+    @classmethod
+    def allocate(cls, spec: EnvSpec, updates: int, batch_size: int) -> Batch:
+        """Zeroed buffers for `updates` batches of `batch_size` transitions."""
+        lead = (updates, batch_size)
+        mask = None
+        if spec.has_mask:
+            assert isinstance(spec.action, DiscreteSpec)
+            mask = np.ones((*lead, spec.action.n), np.bool_)
+        return cls(
+            obs=np.zeros((*lead, *spec.obs.shape), spec.obs.dtype),
+            action=np.zeros(lead, np.int64),
+            reward=np.zeros(lead, np.float32),
+            next_obs=np.zeros((*lead, *spec.obs.shape), spec.obs.dtype),
+            discount=np.zeros(lead, np.float32),
+            weight=np.ones(lead, np.float32),
+            index=np.zeros(lead, np.int64),
+            next_mask=mask,
+        )
+
+
+@dataclass(slots=True)
+class EpisodeStats:
+    """Episodes that finished since the last drain, one row each, in order of finishing."""
+
+    env: NDArray[np.int32]
+    """Index of the environment."""
+    steps: NDArray[np.int32]
+    """Length of the episode."""
+    ret: Floats
+    """Sum of its rewards."""
+    score: Floats
+    """The environment's own measure of success (the return where it has none)."""
+    won: Bools
+    """Whether the task was solved outright."""
+    cause: NDArray[np.uint8]
+    """Why it ended, in the environment's own codes."""
+
+    @property
+    def count(self) -> int:
+        """Number of episodes."""
+        return len(self.env)
+
+
+@dataclass(slots=True)
+class State:
+    """A saved part of a run: arrays by name and JSON scalars, nothing else."""
+
+    arrays: dict[str, Array] = field(default_factory=dict)
+    scalars: dict[str, JSON] = field(default_factory=dict)
+
+
+class ChunkSource(Protocol):
+    """A memory that is saved piece by piece, so that a checkpoint costs what changed.
+
+    Two chunks with the same name and version hold the same data.
+    """
+
+    def chunk_versions(self) -> Mapping[str, int]:
+        """Names of the chunks that hold data, with a number that grows on every change."""
+        ...
+
+    def read_chunk(self, name: str) -> Mapping[str, Array]:
+        """The arrays of one chunk; views, valid until the next write."""
+        ...
+
+    def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
+        """Put back what read_chunk gave."""
+        ...
+
+
+def iter_rows(stats: EpisodeStats) -> Iterator[tuple[int, int, float, float, bool, int]]:
+    """Episodes as plain Python tuples (env, steps, return, score, won, cause) for writers."""
+    return zip(
+        stats.env.tolist(),
+        stats.steps.tolist(),
+        stats.ret.tolist(),
+        stats.score.tolist(),
+        stats.won.tolist(),
+        stats.cause.tolist(),
+        strict=True,
+    )

@@ -1,0 +1,1 @@
+"""Environments: the contract, the native families, and Gymnasium's door to them."""

@@ -1,0 +1,69 @@
+"""The contract of every environment and backend.
+
+1. Episodes restart in the step that ends them; no action is wasted on a reset.
+2. The trajectory of env i depends on its own seed (base + i) and its actions alone: not on the number
+   of envs, the backend, the workers or the threads.
+3. `set_state(get_state())` is exact, in the middle of an episode too, or `spec.exact_state` is False.
+4. `step_into` allocates nothing once it has run.
+5. `close()` is idempotent and returns within five seconds.
+
+`tests/envs/test_contract.py` holds every registered environment to these lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from briskrl.core.spec import EnvSpec
+from briskrl.core.types import Array, EpisodeStats, Ints, StepBuffers
+
+
+class VecEnv(Protocol):
+    """N environments stepped together; the caller owns every buffer."""
+
+    @property
+    def env_spec(self) -> EnvSpec:
+        """Shapes, dtypes and promises of one environment."""
+        ...
+
+    @property
+    def num_envs(self) -> int:
+        """N."""
+        ...
+
+    def start(self, seed: int, out: StepBuffers) -> None:
+        """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
+        ...
+
+    def step_into(self, actions: Array, out: StepBuffers) -> None:
+        """Advance every env by one transition, writing all of `out`."""
+        ...
+
+    def drain_stats(self) -> EpisodeStats:
+        """Episodes finished since the last call."""
+        ...
+
+    def get_state(self) -> Mapping[str, Array]:
+        """Everything that decides the future, random state included; copies."""
+        ...
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Continue from what get_state gave."""
+        ...
+
+    def close(self) -> None:
+        """Release everything; may be called twice."""
+        ...
+
+
+class PartialVecEnv(VecEnv, Protocol):
+    """An environment that can also hand over whichever envs are ready first."""
+
+    def send(self, actions: Array, ids: Ints) -> None:
+        """Start a step in the envs `ids` (M,), with actions (M,)."""
+        ...
+
+    def recv(self, min_ready: int, timeout: float | None, out: StepBuffers) -> Ints:
+        """Wait until `min_ready` envs have finished; fills their first rows of `out`, returns ids."""
+        ...

@@ -1,0 +1,1 @@
+"""Experience memories: preallocated arrays, batched writes, compiled sampling."""

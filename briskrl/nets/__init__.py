@@ -1,0 +1,1 @@
+"""Networks: bodies, heads and the one place that puts them together."""
