@@ -1,0 +1,1 @@
+"""Snake on a walled board, all games of a batch stepped by one compiled call."""
