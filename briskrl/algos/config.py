@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from briskrl.core.parts import Parts
+
 RATIO_PRESETS = {
     "debug": 0.004,
     "fast": 0.03125,
@@ -103,6 +105,22 @@ class DQNConfig:
         """Updates per transition as a number."""
         value = self.train_steps_ratio
         return RATIO_PRESETS[value] if isinstance(value, str) else float(value)
+
+    def parts(self) -> Parts:
+        """The replay memory and the update cadence these settings ask for."""
+        memory_options: dict[str, object] = {
+            "capacity": self.buffer_size,
+            "n_step": self.n_step,
+            "gamma": self.gamma,
+        }
+        if self.prioritized:
+            memory_options["alpha"] = self.priority_alpha
+        return Parts(
+            memory="prioritized" if self.prioritized else "replay",
+            memory_options=memory_options,
+            cadence="ratio",
+            cadence_options={"updates_per_step": self.ratio, "starts": self.learning_starts},
+        )
 
 
 DQN_PRESETS: dict[str, dict[str, object]] = {

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from briskrl.core.arrays import aligned_zeros
 from briskrl.core.spec import DiscreteSpec, EnvSpec
 
 Array = NDArray[Any]
@@ -55,11 +56,11 @@ class StepBuffers:
             assert isinstance(spec.action, DiscreteSpec)
             masks = [np.ones((num_envs, spec.action.n), np.bool_) for _ in masks]
         return cls(
-            obs=np.zeros(obs_shape, spec.obs.dtype),
+            obs=aligned_zeros(obs_shape, spec.obs.dtype),
             reward=np.zeros(num_envs, np.float32),
             terminated=np.zeros(num_envs, np.bool_),
             truncated=np.zeros(num_envs, np.bool_),
-            final_obs=np.zeros(obs_shape, spec.obs.dtype),
+            final_obs=aligned_zeros(obs_shape, spec.obs.dtype),
             mask=masks[0],
             final_mask=masks[1],
         )
@@ -107,13 +108,13 @@ class Batch:
             assert isinstance(spec.action, DiscreteSpec)
             mask = np.ones((*lead, spec.action.n), np.bool_)
         return cls(
-            obs=np.zeros((*lead, *spec.obs.shape), spec.obs.dtype),
-            action=np.zeros(lead, np.int64),
-            reward=np.zeros(lead, np.float32),
-            next_obs=np.zeros((*lead, *spec.obs.shape), spec.obs.dtype),
-            discount=np.zeros(lead, np.float32),
+            obs=aligned_zeros((*lead, *spec.obs.shape), spec.obs.dtype),
+            action=aligned_zeros(lead, np.int64),
+            reward=aligned_zeros(lead, np.float32),
+            next_obs=aligned_zeros((*lead, *spec.obs.shape), spec.obs.dtype),
+            discount=aligned_zeros(lead, np.float32),
             weight=np.ones(lead, np.float32),
-            index=np.zeros(lead, np.int64),
+            index=aligned_zeros(lead, np.int64),
             next_mask=mask,
         )
 

@@ -1,0 +1,48 @@
+"""What the training loop asks of an algorithm and of the policy that comes out of it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from briskrl.core.clock import Clock
+from briskrl.core.types import Array, Batch, Bools, Decision, Floats, State
+
+
+class Algorithm(Protocol):
+    """Networks, optimiser and loss; it knows nothing about envs, files or processes."""
+
+    def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
+        """Decide for N environments, exploring; writes `out`."""
+        ...
+
+    def update(self, batch: Batch, updates: int, clock: Clock) -> Floats:
+        """Do the first `updates` gradient updates of `batch`, in order.
+
+        Returns:
+            (K, B) size of each transition's error, valid until the next call; for memories that
+            want feedback.
+
+        Raises:
+            DivergedError: Several updates in a row were not finite.
+        """
+        ...
+
+    def progress(self, clock: Clock) -> dict[str, float]:
+        """Means since the last call (loss, gradient norm, ...) and current settings (epsilon)."""
+        ...
+
+    def state(self) -> dict[str, State]:
+        """Everything that decides future updates; part "model" is what a policy needs. Copies."""
+        ...
+
+    def load_state(self, state: dict[str, State]) -> None:
+        """Continue from what `state` gave."""
+        ...
+
+
+class Policy(Protocol):
+    """A trained agent that only acts."""
+
+    def act(self, obs: Array, mask: Bools | None) -> Array:
+        """Greedy actions (N,) for observations (N, *obs)."""
+        ...

@@ -1,0 +1,339 @@
+"""DQN and everything Rainbow adds to it, as options of one algorithm.
+
+Shapes: K updates of B transitions each, A actions, Z atoms of a return distribution. Where the
+target network alone decides the targets, those of many updates are computed in one forward pass: it
+does not change between two refreshes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from briskrl.algos.config import DQNConfig
+from briskrl.algos.explore import EpsilonGreedy, linear
+from briskrl.algos.losses import (
+    cross_entropy,
+    huber,
+    legal_values,
+    project_distribution,
+    td_target,
+)
+from briskrl.core.clock import Clock
+from briskrl.core.errors import ConfigError, DivergedError
+from briskrl.core.rng import Streams, derive_seed
+from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
+from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Ints, State
+from briskrl.nets.build import QNetwork, QOptions, build_q_network
+from briskrl.nets.flat import FlatAdam, FlatParameters
+
+MAX_NON_FINITE = 3
+"""Non-finite updates in a row after which training stops."""
+
+
+class DQN:
+    """Value learning from replayed transitions; see DQNConfig for the options."""
+
+    def __init__(
+        self, config: DQNConfig, spec: EnvSpec, streams: Streams, device: torch.device
+    ) -> None:
+        self.config = config
+        self.device = device
+        self._num_actions = _discrete(spec.action)
+        self._noise = torch.Generator(device).manual_seed(derive_seed(streams.seed, "noise"))
+        init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
+        self.online = _network(config, spec.obs, self._num_actions, init).to(device)
+        self.target = _network(config, spec.obs, self._num_actions, init).to(device)
+        self.online_flat = FlatParameters(self.online)
+        self.target_flat = FlatParameters(self.target)
+        self.target.requires_grad_(False)
+        self.target_flat.values.copy_(self.online_flat.values)
+        self.adam = FlatAdam(self.online_flat, lr=config.lr, eps=config.adam_eps)
+        self._support = _support(config, device)
+        self._explore = EpsilonGreedy(self._num_actions, streams["explore"])
+        self._views = _BatchViews(device)
+        self._errors = np.zeros((0, 0), np.float32)
+        self._updates = 0
+        self._last_sync_step = 0
+        self._non_finite_run = 0
+        self._sums = _Sums(device)
+
+    def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
+        """Epsilon-greedy (or noisy greedy) actions for N environments."""
+        if self.config.noisy:
+            self.online.resample(self._noise)
+        greedy = greedy_actions(self.online, obs, mask, self._support, self.device)
+        self._explore.mix(greedy, mask, self.epsilon(clock), out.action)
+
+    def epsilon(self, clock: Clock) -> float:
+        """Share of random actions now."""
+        config = self.config
+        if config.noisy:
+            return 0.0
+        return linear(
+            config.epsilon_start, config.epsilon_end, config.epsilon_steps, clock.env_steps
+        )
+
+    def update(self, batch: Batch, updates: int, clock: Clock) -> Floats:
+        """See Algorithm.update."""
+        views = self._views.of(batch)
+        if self._errors.shape != batch.reward.shape:
+            self._errors = np.zeros(batch.reward.shape, np.float32)
+        if self.config.target_unit == "steps":
+            self._sync_by_steps(clock.env_steps)
+        done = 0
+        while done < updates:
+            stop = min(updates, done + self._targets_ahead())
+            targets = self._targets(views, done, stop)
+            for k in range(done, stop):
+                self._one_update(views, k, targets[k - done])
+            done = stop
+        return self._errors
+
+    def progress(self, clock: Clock) -> dict[str, float]:
+        """Mean loss and gradient norm since the last call, and the current epsilon."""
+        return {"epsilon": self.epsilon(clock), **self._sums.drain()}
+
+    def _targets_ahead(self) -> int:
+        """For how many updates targets can be computed at once without changing any of them."""
+        config = self.config
+        if config.double or config.noisy:
+            return 1
+        if config.target_unit == "steps":
+            return 1 << 30
+        return config.target_every - self._updates % config.target_every
+
+    @torch.no_grad()
+    def _targets(self, views: _BatchViews, begin: int, end: int) -> Tensor:
+        """What the updates begin..end should learn: (K, B) returns, or (K, B, Z) distributions."""
+        if self.config.noisy:
+            self.online.resample(self._noise)
+            self.target.resample(self._noise)
+        rows = slice(begin, end)
+        next_obs = views.next_obs[rows].flatten(0, 1)  # (K * B, *obs)
+        reward = views.reward[rows].flatten()
+        discount = views.discount[rows].flatten()
+        mask = None if views.next_mask is None else views.next_mask[rows].flatten(0, 1)
+        out = self.target(next_obs)
+        chooser = self.online(next_obs) if self.config.double else out
+        chooser_values = legal_values(action_values(chooser, self._support), mask)
+        if self._support is None:
+            if self.config.double:
+                next_value = out.gather(1, chooser_values.argmax(1, keepdim=True)).squeeze(1)
+            else:
+                next_value = chooser_values.amax(1)
+            return td_target(reward, discount, next_value).unflatten(0, (end - begin, -1))
+        best = chooser_values.argmax(1)
+        chosen = out[torch.arange(len(best), device=self.device), best]
+        projected = project_distribution(chosen.softmax(1), reward, discount, self._support)
+        return projected.unflatten(0, (end - begin, -1))
+
+    def _one_update(self, views: _BatchViews, k: int, target: Tensor) -> None:
+        out = self.online(views.obs[k])
+        action = views.action[k]
+        if self._support is None:
+            error = out.gather(1, action.unsqueeze(1)).squeeze(1) - target
+            losses = huber(error)
+        else:
+            rows = torch.arange(len(action), device=self.device)
+            losses = error = cross_entropy(out[rows, action], target)
+        loss = (losses * views.weight[k]).mean()
+        self.online_flat.gradients.zero_()
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = self.online_flat.clip_gradients(self.config.max_grad_norm)
+        self._errors[k] = error.detach().abs().cpu().numpy()
+        if math.isfinite(norm):
+            self._non_finite_run = 0
+            self.adam.step()
+            self._sums.add(loss.detach(), norm)
+        else:
+            self._skip()
+        self._updates += 1
+        if self.config.target_unit == "updates" and self._updates % self.config.target_every == 0:
+            self._sync()
+
+    def _skip(self) -> None:
+        self._non_finite_run += 1
+        self._sums.skipped += 1
+        if self._non_finite_run >= MAX_NON_FINITE:
+            raise DivergedError(
+                f"Loss or gradient was not finite in {MAX_NON_FINITE} updates in a row. The usual "
+                "cures are a smaller --lr, a smaller --max-grad-norm or smaller rewards."
+            )
+
+    def _sync_by_steps(self, env_steps: int) -> None:
+        period = self.config.target_every
+        if env_steps // period > self._last_sync_step // period:
+            self._sync()
+        self._last_sync_step = env_steps
+
+    def _sync(self) -> None:
+        self.target_flat.values.copy_(self.online_flat.values)
+
+    def state(self) -> dict[str, State]:
+        """Networks, optimiser, noise and counters."""
+        optim = {f"adam.{name}": _copy(value) for name, value in self.adam.tensors().items()}
+        optim |= {f"target.{name}": value for name, value in _parameters(self.target).items()}
+        optim["noise"] = self._noise.get_state().numpy().copy()
+        counters = {
+            "updates": self._updates,
+            "last_sync_step": self._last_sync_step,
+            "non_finite_run": self._non_finite_run,
+        }
+        return {"model": State(_parameters(self.online)), "optim": State(optim, counters)}
+
+    def load_state(self, state: dict[str, State]) -> None:
+        """Continue from saved networks, optimiser, noise and counters."""
+        optim = state["optim"]
+        _load_parameters(self.online, state["model"].arrays)
+        _load_parameters(self.target, _with_prefix(optim.arrays, "target."))
+        for name, tensor in self.adam.tensors().items():
+            tensor.copy_(torch.from_numpy(optim.arrays[f"adam.{name}"]))
+        self._noise.set_state(torch.from_numpy(optim.arrays["noise"].copy()))
+        self._updates = optim.scalars["updates"]
+        self._last_sync_step = optim.scalars["last_sync_step"]
+        self._non_finite_run = optim.scalars["non_finite_run"]
+        self._sums.drain()
+
+
+class QPolicy:
+    """The greedy agent of a trained value network; noisy layers act without noise."""
+
+    def __init__(
+        self,
+        config: DQNConfig,
+        obs: ArraySpec,
+        action: DiscreteSpec | BoxSpec,
+        arrays: dict[str, Array],
+    ) -> None:
+        self.network = _network(config, obs, _discrete(action), torch.Generator())
+        _load_parameters(self.network, arrays)
+        self.network.eval()
+        self._device = torch.device("cpu")
+        self._support = _support(config, self._device)
+
+    def act(self, obs: Array, mask: Bools | None) -> Ints:
+        """Greedy actions (N,)."""
+        return greedy_actions(self.network, obs, mask, self._support, self._device)
+
+
+@torch.inference_mode()
+def greedy_actions(
+    network: QNetwork, obs: Array, mask: Bools | None, support: Tensor | None, device: torch.device
+) -> Ints:
+    """The legal action of highest value, (N,) int64."""
+    values = action_values(network(torch.from_numpy(obs).to(device)), support)
+    legal = None if mask is None else torch.from_numpy(mask).to(device)
+    actions: Ints = legal_values(values, legal).argmax(1).cpu().numpy()
+    return actions
+
+
+def action_values(out: Tensor, support: Tensor | None) -> Tensor:
+    """Expected returns (B, A) from a network's output (B, A) or logits (B, A, Z)."""
+    return out if support is None else out.softmax(2) @ support
+
+
+class _Sums:
+    """Running sums for the log, read (and synchronised) only when a row is due."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._loss = torch.zeros((), device=device)
+        self._norm = 0.0
+        self._count = 0
+        self.skipped = 0
+
+    def add(self, loss: Tensor, norm: float) -> None:
+        self._loss += loss
+        self._norm += norm
+        self._count += 1
+
+    def drain(self) -> dict[str, float]:
+        count = max(1, self._count)
+        means = {"loss": float(self._loss) / count, "grad_norm": self._norm / count}
+        if self._count == 0:
+            means = {}
+        if self.skipped:
+            means["skipped_updates"] = self.skipped
+        self._loss.zero_()
+        self._norm, self._count, self.skipped = 0.0, 0, 0
+        return means
+
+
+class _BatchViews:
+    """A Batch as tensors: views of its arrays on the CPU, copies on an accelerator."""
+
+    obs: Tensor
+    action: Tensor
+    reward: Tensor
+    next_obs: Tensor
+    discount: Tensor
+    weight: Tensor
+    next_mask: Tensor | None
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._seen: Batch | None = None
+
+    def of(self, batch: Batch) -> _BatchViews:
+        if batch is self._seen and self._device.type == "cpu":
+            return self
+        self._seen = batch
+        for name in ("obs", "action", "reward", "next_obs", "discount", "weight", "next_mask"):
+            array = getattr(batch, name)
+            tensor = None if array is None else torch.from_numpy(array).to(self._device)
+            setattr(self, name, tensor)
+        return self
+
+
+def _discrete(action: DiscreteSpec | BoxSpec) -> int:
+    if isinstance(action, BoxSpec):
+        raise ConfigError(
+            "DQN chooses among a fixed set of actions, but this environment's are continuous."
+        )
+    return action.n
+
+
+def _network(
+    config: DQNConfig, obs: ArraySpec, actions: int, generator: torch.Generator
+) -> QNetwork:
+    options = QOptions(
+        body=config.body,
+        widths=config.net,
+        channels=config.channels,
+        dueling=config.dueling,
+        noisy_sigma=config.noisy_sigma if config.noisy else None,
+        atoms=config.atoms,
+    )
+    return build_q_network(obs, actions, options, generator)
+
+
+def _support(config: DQNConfig, device: torch.device) -> Tensor | None:
+    if config.atoms == 1:
+        return None
+    return torch.linspace(config.v_min, config.v_max, config.atoms, device=device)
+
+
+def _copy(tensor: Tensor) -> Array:
+    array: Array = tensor.detach().cpu().numpy().copy()
+    return array
+
+
+def _parameters(network: QNetwork) -> dict[str, Array]:
+    return {name: _copy(parameter) for name, parameter in network.named_parameters()}
+
+
+@torch.no_grad()
+def _load_parameters(network: QNetwork, arrays: dict[str, Array]) -> None:
+    for name, parameter in network.named_parameters():
+        parameter.copy_(torch.from_numpy(np.ascontiguousarray(arrays[name])))
+
+
+def _with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }

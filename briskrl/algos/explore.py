@@ -1,0 +1,31 @@
+"""Exploration: how random actions are mixed into greedy ones, for a whole batch in one draw."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from briskrl.algos.kernels import mix_random_actions
+from briskrl.core.types import Bools, Ints
+
+
+def linear(start: float, end: float, steps: int, now: int) -> float:
+    """A value that goes from `start` to `end` over `steps` and stays there."""
+    return start + (end - start) * min(1.0, now / steps)
+
+
+class EpsilonGreedy:
+    """Random legal actions for a share epsilon of the environments."""
+
+    def __init__(self, num_actions: int, rng: np.random.Generator) -> None:
+        self._num_actions = num_actions
+        self._rng = rng
+        self._draws = np.zeros((2, 0))
+        self._no_mask = np.zeros((0, 0), np.bool_)
+
+    def mix(self, greedy: Ints, mask: Bools | None, epsilon: float, out: Ints) -> None:
+        """Write (N,) actions: greedy ones, random legal ones for a share epsilon."""
+        if self._draws.shape[1] != len(greedy):
+            self._draws = np.zeros((2, len(greedy)))
+        self._rng.random(out=self._draws)
+        legal = self._no_mask if mask is None else mask
+        mix_random_actions(greedy, self._draws, epsilon, self._num_actions, legal, out)

@@ -1,0 +1,59 @@
+"""Losses and targets as pure functions: tensors in, tensor out.
+
+Shapes: B transitions, A actions, Z atoms of a return distribution.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def legal_values(values: Tensor, mask: Tensor | None) -> Tensor:
+    """Action values (B, A) with illegal actions at -inf; a row without legal actions is left alone."""
+    if mask is None:
+        return values
+    usable = mask | ~mask.any(1, keepdim=True)
+    return values.masked_fill(~usable, -torch.inf)
+
+
+def td_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
+    """The bootstrapped return (B,); a discount of 0 marks a terminal end."""
+    return reward + discount * next_value
+
+
+def huber(error: Tensor) -> Tensor:
+    """Elementwise Huber loss with threshold 1: quadratic inside, linear outside."""
+    size = error.abs()
+    return torch.where(size < 1, 0.5 * error * error, size - 0.5)
+
+
+def project_distribution(
+    probabilities: Tensor, reward: Tensor, discount: Tensor, support: Tensor
+) -> Tensor:
+    """The distribution of reward + discount * z put back onto the support (Bellemare 2017, eq. 7).
+
+    Args:
+        probabilities: (B, Z) of the next state's return.
+        reward: (B,).
+        discount: (B,).
+        support: (Z,) evenly spaced returns.
+    """
+    atoms = len(support)
+    low, high = support[0], support[-1]
+    spacing = (high - low) / (atoms - 1)
+    moved = torch.clamp(reward[:, None] + discount[:, None] * support, low, high)
+    position = torch.clamp((moved - low) / spacing, 0, atoms - 1)
+    below = position.floor()
+    share_above = position - below
+    below_index = below.long()
+    above_index = torch.clamp(below_index + 1, max=atoms - 1)
+    projected = torch.zeros_like(probabilities)
+    projected.scatter_add_(1, below_index, probabilities * (1 - share_above))
+    projected.scatter_add_(1, above_index, probabilities * share_above)
+    return projected
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """Cross entropy (B,) of predicted logits (B, Z) against a target distribution (B, Z)."""
+    return -(target * torch.log_softmax(logits, 1)).sum(1)

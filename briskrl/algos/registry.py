@@ -1,0 +1,48 @@
+"""The algorithms by name; importing this imports none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from briskrl.algos.config import DQN_PRESETS
+from briskrl.core.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class AlgoEntry:
+    """One preset: a config class, what it switches on there, and the code that runs it."""
+
+    summary: str
+    config: str
+    """Address of the settings class."""
+    factory: str
+    """Address of the Algorithm: factory(config, spec, streams, device)."""
+    policy: str
+    """Address of the Policy: policy(config, obs, action, arrays)."""
+    preset: dict[str, object] = field(default_factory=dict)
+
+
+ALGOS: Registry[AlgoEntry] = Registry("algorithm")
+
+_DQN_SUMMARIES = {
+    "dqn": "Deep Q-learning with a replay memory and a target network",
+    "double-dqn": "DQN whose targets do not overestimate",
+    "dueling-dqn": "DQN with separate value and advantage",
+    "per-dqn": "Double DQN that replays surprising transitions more often",
+    "nstep-dqn": "DQN with 3-step returns",
+    "noisy-dqn": "DQN that explores by learnt noise",
+    "c51": "DQN that learns the distribution of returns",
+    "rainbow": "All of the DQN family's improvements together",
+}
+
+for _name, _preset in DQN_PRESETS.items():
+    ALGOS.add(
+        _name,
+        AlgoEntry(
+            summary=_DQN_SUMMARIES[_name],
+            config="briskrl.algos.config:DQNConfig",
+            factory="briskrl.algos.dqn:DQN",
+            policy="briskrl.algos.dqn:QPolicy",
+            preset=_preset,
+        ),
+    )
