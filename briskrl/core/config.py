@@ -1,0 +1,262 @@
+"""Strict settings: from values of any origin to a checked, frozen dataclass and back to plain data.
+
+A config class is a frozen standard-library dataclass. Its ranges are annotations (`msgspec.Meta`),
+the string under each field is its help, and an optional `check()` returns one sentence for every
+combination that cannot work. A value carries its source, so that an error can name the file and
+line or the flag. `briskrl.core.config_file` reads files; `briskrl.train.resolve` merges everything.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import math
+import reprlib
+import textwrap
+import types
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from briskrl.core.errors import ConfigError, nearest
+
+C = TypeVar("C")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
+    """One value and where it was written."""
+
+    value: Any
+    source: str = ""
+    """For example "configs/x.toml, line 3" or "--lr"; empty if set by code."""
+
+    def where(self) -> str:
+        """The source in brackets, with a space before it; empty if there is none."""
+        return f" ({self.source})" if self.source else ""
+
+
+Settings = dict[str, Setting]
+"""Field names with their values; a later mapping overrides an earlier one by `merge`."""
+
+
+def settings(values: Mapping[str, Any], source: str = "") -> Settings:
+    """Plain values as settings that all come from one source."""
+    return {name: Setting(value, source) for name, value in values.items()}
+
+
+def merge(layers: Iterable[Settings]) -> Settings:
+    """All settings of all layers; later layers win."""
+    return {name: setting for layer in layers for name, setting in layer.items()}
+
+
+@cache
+def field_hints(cls: type) -> dict[str, Any]:
+    """Field names of a config class with their annotated types, in order."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+@cache
+def field_docs(cls: type) -> dict[str, str]:
+    """The string under each field of a config class; fields without one are left out."""
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if dataclasses.is_dataclass(base):
+            docs |= _class_docs(base)
+    return docs
+
+
+def field_defaults(cls: type) -> dict[str, Any]:
+    """Default of every field that has one."""
+    defaults = {}
+    for field in dataclasses.fields(cls):
+        if field.default is not dataclasses.MISSING:
+            defaults[field.name] = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            defaults[field.name] = field.default_factory()
+    return defaults
+
+
+def build(cls: type[C], values: Settings) -> C:
+    """A checked object of the config class; fields not among the values keep their defaults.
+
+    Raises:
+        ConfigError: Something is unknown, of the wrong type, out of range or impossible together;
+            the message names every problem at once.
+    """
+    built, problems = try_build(cls, values)
+    if built is None:
+        raise config_error(problems)
+    return built
+
+
+def try_build(cls: type[C], values: Settings) -> tuple[C | None, list[str]]:
+    """Like `build`, but returns the object or None, and the sentences that say what is wrong."""
+    kind: type = cls
+    hints = field_hints(kind)
+    problems, good = [], {}
+    for name, setting in values.items():
+        if name not in hints:
+            problems.append(f"Unknown key {name!r}{setting.where()}. {nearest(name, hints)}")
+            continue
+        try:
+            good[name] = convert(setting.value, hints[name])
+        except ValueError as error:
+            shown = reprlib.repr(setting.value)
+            problems.append(f"{name} = {shown}{setting.where()} must be {error}")
+    missing = set(hints) - set(field_defaults(kind)) - set(values)
+    problems += [f"{name} is missing; it has no default." for name in sorted(missing)]
+    if problems:
+        return None, problems
+    built = cls(**good)
+    check = getattr(built, "check", None)
+    problems = [_with_sources(sentence, values) for sentence in check()] if check else []
+    return (None if problems else built), problems
+
+
+def convert(value: Any, hint: Any) -> Any:
+    """The value as the annotated type: ints may stand for floats and lists for tuples, no more.
+
+    Raises:
+        ValueError: It does not fit; the text says what would, as in "a number above 0."
+    """
+    try:
+        result = msgspec.convert(value, hint, strict=True)
+    except (msgspec.ValidationError, OverflowError, RecursionError):
+        raise ValueError(_wanted(value, hint)) from None
+    if not _is_sound(result):
+        raise ValueError(f"{describe(hint)}, finite and printable.")
+    return result
+
+
+def config_error(problems: list[str]) -> ConfigError:
+    """One error that tells all problems in one paragraph."""
+    if len(problems) == 1:
+        return ConfigError(problems[0])
+    told = " ".join(f"({i}) {problem}" for i, problem in enumerate(problems, 1))
+    return ConfigError(f"{len(problems)} settings cannot be used. {told}")
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """The config as plain data that JSON and TOML can hold: None left out, tuples as lists."""
+    plain: dict[str, Any] = {}
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            plain[field.name] = to_dict(value)
+        elif value is not None:
+            plain[field.name] = list(value) if isinstance(value, tuple) else value
+    return plain
+
+
+def to_toml(config: Any) -> str:
+    """The config as a TOML file that `--config` reads back to the same config."""
+    import tomli_w
+
+    return tomli_w.dumps(to_dict(config))
+
+
+def describe(hint: Any) -> str:
+    """What a field takes, in words: "an integer of at least 1" or "one of cpu, cuda"."""
+    base, meta = _strip(hint)
+    if get_origin(base) in (Union, types.UnionType):
+        return " or ".join(describe(member) for member in get_args(base))
+    if get_origin(base) is Literal:
+        return "one of " + ", ".join(map(str, get_args(base)))
+    if get_origin(base) is tuple:
+        return _describe_tuple(get_args(base), meta)
+    words = _WORDS.get(base, getattr(base, "__name__", str(base)))
+    limits = describe_range(meta)
+    return f"{words} {limits}".rstrip()
+
+
+def describe_range(meta: msgspec.Meta | None) -> str:
+    """The limits of an annotation in words; empty if there are none."""
+    if meta is None:
+        return ""
+    if meta.ge is not None and meta.le is not None:
+        return f"from {meta.ge} to {meta.le}"
+    limits = {"above": meta.gt, "of at least": meta.ge, "below": meta.lt, "of at most": meta.le}
+    return " and ".join(f"{word} {n}" for word, n in limits.items() if n is not None)
+
+
+_WORDS: dict[Any, str] = {
+    int: "an integer",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    types.NoneType: "unset",
+}
+
+
+def _describe_tuple(members: tuple[Any, ...], meta: msgspec.Meta | None) -> str:
+    many = members[-1] is Ellipsis
+    if many:
+        count = f"{meta.min_length} or more values" if meta and meta.min_length else "values"
+    else:
+        count = f"{len(members)} values"
+    return f"a list of {count}, each {describe(members[0])}"
+
+
+def _strip(hint: Any) -> tuple[Any, msgspec.Meta | None]:
+    """A type without its annotations, and the limits among them."""
+    if get_origin(hint) is not Annotated:
+        return hint, None
+    base, *extras = get_args(hint)
+    return base, next((extra for extra in extras if isinstance(extra, msgspec.Meta)), None)
+
+
+def _wanted(value: Any, hint: Any) -> str:
+    choices = literals(hint)
+    close = nearest(value, choices) if isinstance(value, str) and choices else ""
+    # Without a near miss the clause would only repeat the choices.
+    return describe(hint) + (f". {close}" if close.startswith("Did") else ".")
+
+
+def literals(hint: Any) -> list[str]:
+    """The words among the choices of a type."""
+    base, _ = _strip(hint)
+    if get_origin(base) is Literal:
+        return [choice for choice in get_args(base) if isinstance(choice, str)]
+    if get_origin(base) in (Union, types.UnionType):
+        return [choice for member in get_args(base) for choice in literals(member)]
+    return []
+
+
+def _is_sound(value: Any) -> bool:
+    """Whether a converted value holds no NaN, infinity or text that no file could keep."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, str):
+        return all(char.isprintable() for char in value)
+    if isinstance(value, tuple | list):
+        return all(map(_is_sound, value))
+    return True
+
+
+def _with_sources(sentence: str, values: Settings) -> str:
+    """A sentence of `check`, followed by where the fields it names were set."""
+    words = set(sentence.replace(",", " ").replace(".", " ").split())
+    sources = [f"{n}: {s.source}" for n, s in values.items() if n in words and s.source]
+    return f"{sentence.removesuffix('.')} ({'; '.join(sources)})." if sources else sentence
+
+
+@cache
+def _class_docs(cls: type) -> dict[str, str]:
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs = {}
+    for node, after in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and isinstance(after, ast.Expr)
+            and isinstance(after.value, ast.Constant)
+            and isinstance(after.value.value, str)
+        ):
+            docs[node.target.id] = inspect.cleandoc(after.value.value)
+    return docs
