@@ -1,0 +1,107 @@
+"""Writing files so that a crash at any moment leaves either the old content or the new one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from briskrl.core.errors import StorageError
+from briskrl.core.types import JSON
+
+TEMPORARY = ".tmp-"
+"""What names of unfinished files and folders begin with."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """Size in bytes and BLAKE2b-256 (hex) of a file's content."""
+
+    size: int
+    digest: str
+
+
+def write_new(path: Path, blocks: Iterable[bytes | memoryview]) -> FileRecord:
+    """Create `path` from the blocks, in order; on the disk when this returns."""
+    content = hashlib.blake2b(digest_size=32)
+    size = 0
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        for block in blocks:
+            write_all(descriptor, block)
+            content.update(block)
+            size += len(block)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return FileRecord(size, content.hexdigest())
+
+
+def write_all(descriptor: int, block: bytes | memoryview) -> None:
+    """Write every byte of the block; normally in one system call."""
+    rest = memoryview(block)
+    while len(rest) > 0:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def measure(path: Path) -> FileRecord:
+    """Size and hash of a file, read in small blocks."""
+    with path.open("rb") as file:
+        content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
+        return FileRecord(file.tell(), content.hexdigest())
+
+
+def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Give `path` new content in one instant; a durable one also survives a power cut."""
+    temporary = path.with_name(TEMPORARY + path.name)
+    try:
+        if durable:
+            temporary.unlink(missing_ok=True)
+            write_new(temporary, [data])
+        else:
+            temporary.write_bytes(data)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Put the names in a folder on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def json_bytes(value: JSON) -> bytes:
+    """Readable JSON; NaN and infinities are refused with a ValueError."""
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
+
+
+@contextmanager
+def storage_errors(action: str) -> Iterator[None]:
+    """Turn an OSError inside the block into a StorageError that says what could not be done."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"Could not {action}: {cause(error)}. {remedy(error)}") from error
+
+
+def cause(error: OSError) -> str:
+    """The operating system's own words for an error."""
+    return error.strerror or str(error) or type(error).__name__
+
+
+def remedy(error: OSError) -> str:
+    """What the user can do about a failed write."""
+    if isinstance(error, PermissionError):
+        return "Make the folder writable for this user."
+    return "Free some space, or use a disk that has more."
