@@ -20,11 +20,11 @@ class SnakeConfig:
     width: Side = 10
     """Columns of the board, 4 to 64."""
     obs: Literal["features", "flood", "extended", "grid"] = "features"
-    """What the agent sees: features (11), flood (14: with reachable space), extended (24), planes."""
+    """What the agent sees: features (11), flood (14: plus reachable space), extended (24), grid."""
     actions: Literal["relative", "absolute"] = "relative"
     """Relative: straight, right, left. Absolute: up, right, down, left."""
     start: Literal["center", "random", "cycle"] = "center"
-    """How a game begins: short in the centre, short anywhere, or long on a cycle (late-game play)."""
+    """How a game begins: short in the centre, short anywhere, or long on a cycle (late game)."""
     start_fill: tuple[Share, Share] = (0.3, 0.9)
     """Smallest and largest share of the board the snake covers at a cycle start."""
     start_mix: Share = 1.0
