@@ -106,8 +106,10 @@ class DQNConfig:
         value = self.train_steps_ratio
         return RATIO_PRESETS[value] if isinstance(value, str) else float(value)
 
-    def parts(self) -> Parts:
+    def parts(self, num_envs: int) -> Parts:
         """The replay memory and the update cadence these settings ask for."""
+        # The first batch needs complete n-step windows, whatever learning_starts says.
+        fillable = self.batch_size + num_envs * self.n_step
         memory_options: dict[str, object] = {
             "capacity": self.buffer_size,
             "n_step": self.n_step,
@@ -115,11 +117,16 @@ class DQNConfig:
         }
         if self.prioritized:
             memory_options["alpha"] = self.priority_alpha
+            memory_options["beta"] = self.priority_beta
+            memory_options["beta_steps"] = self.priority_beta_steps
         return Parts(
             memory="prioritized" if self.prioritized else "replay",
             memory_options=memory_options,
             cadence="ratio",
-            cadence_options={"updates_per_step": self.ratio, "starts": self.learning_starts},
+            cadence_options={
+                "updates_per_step": self.ratio,
+                "starts": max(self.learning_starts, fillable),
+            },
         )
 
 

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from briskrl.algos.losses import (
+    cross_entropy,
+    huber,
+    legal_values,
+    project_distribution,
+    td_target,
+)
+
+
+def test_td_target_bootstraps_by_its_discount():
+    target = td_target(
+        torch.tensor([1.0, 2.0, -10.0]),
+        torch.tensor([0.9, 0.81, 0.0]),
+        torch.tensor([10.0, 5.0, 99.0]),
+    )
+    assert target.tolist() == pytest.approx([10.0, 6.05, -10.0])
+
+
+def test_huber_is_quadratic_inside_one_and_linear_outside():
+    values = huber(torch.tensor([0.0, 0.5, -0.5, 1.0, 3.0, -4.0]))
+    assert values.tolist() == pytest.approx([0.0, 0.125, 0.125, 0.5, 2.5, 3.5])
+
+
+def test_huber_gradient_is_the_clipped_error():
+    error = torch.tensor([0.3, -0.7, 2.0, -9.0], requires_grad=True)
+    huber(error).sum().backward()
+    assert error.grad.tolist() == pytest.approx([0.3, -0.7, 1.0, -1.0])
+
+
+def test_illegal_actions_are_never_the_best():
+    values = torch.tensor([[1.0, 5.0, 2.0], [1.0, 5.0, 2.0]])
+    mask = torch.tensor([[True, False, True], [False, False, False]])
+    masked = legal_values(values, mask)
+    assert masked.argmax(1).tolist() == [2, 1]
+    assert masked[0, 1] == -torch.inf
+    assert torch.equal(masked[1], values[1])
+
+
+SUPPORT = torch.tensor([0.0, 1.0, 2.0, 3.0])
+
+
+def test_projection_by_hand():
+    # Return 1 surely; reward 0.5, discount 0.5 moves it to 1.0; a shift by 0.25 splits 3:1.
+    probabilities = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.5, 0.0, 0.0, 0.5]])
+    reward = torch.tensor([0.5, 0.25, 1.0])
+    discount = torch.tensor([0.5, 0.5, 0.0])
+    projected = project_distribution(probabilities, reward, discount, SUPPORT)
+    expected = [[0, 1, 0, 0], [0, 0.75, 0.25, 0], [0, 1, 0, 0]]
+    assert projected.tolist() == [pytest.approx(row) for row in expected]
+
+
+def test_projection_clamps_to_the_ends_of_the_support():
+    probabilities = torch.tensor([[0.25, 0.25, 0.25, 0.25]] * 2)
+    projected = project_distribution(
+        probabilities, torch.tensor([100.0, -100.0]), torch.tensor([1.0, 1.0]), SUPPORT
+    )
+    assert projected.tolist() == [[0, 0, 0, 1], [1, 0, 0, 0]]
+
+
+def slow_projection(probabilities, reward, discount, support):
+    """One atom at a time, in plain Python."""
+    low, high, count = support[0], support[-1], len(support)
+    spacing = (high - low) / (count - 1)
+    out = [0.0] * count
+    for value, chance in zip(support, probabilities, strict=True):
+        moved = min(high, max(low, reward + discount * value))
+        position = (moved - low) / spacing
+        below = min(int(position), count - 1)
+        above = min(below + 1, count - 1)
+        out[below] += chance * (1 - (position - below))
+        out[above] += chance * (position - below)
+    return out
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    atoms=st.integers(2, 60),
+    reward=st.floats(-30, 30),
+    discount=st.sampled_from([0.0, 0.5, 0.97, 0.99**3, 1.0]),
+)
+def test_projection_equals_the_slow_one_and_keeps_all_probability(seed, atoms, reward, discount):
+    rng = np.random.default_rng(seed)
+    probabilities = rng.dirichlet(np.ones(atoms))
+    support = np.linspace(-20.0, 60.0, atoms)
+    projected = project_distribution(
+        torch.tensor(probabilities)[None],
+        torch.tensor([reward], dtype=torch.float64),
+        torch.tensor([discount], dtype=torch.float64),
+        torch.tensor(support),
+    )[0]
+    assert projected.sum().item() == pytest.approx(1.0)
+    expected = slow_projection(probabilities, reward, discount, support)
+    assert projected.numpy() == pytest.approx(np.array(expected), abs=1e-9)
+
+
+def test_cross_entropy_by_hand():
+    logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]]))
+    target = torch.tensor([[1.0, 0.0, 0.0]])
+    assert cross_entropy(logits, target).item() == pytest.approx(0.6931472)
+
+
+def test_cross_entropy_gradient_is_the_difference_of_distributions():
+    logits = torch.randn(5, 7, dtype=torch.float64, requires_grad=True)
+    target = torch.rand(5, 7, dtype=torch.float64).softmax(1)
+    cross_entropy(logits, target).sum().backward()
+    assert torch.allclose(logits.grad, logits.detach().softmax(1) - target)
