@@ -129,7 +129,7 @@ def convert(value: Any, hint: Any) -> Any:
     except (msgspec.ValidationError, OverflowError, RecursionError):
         raise ValueError(_wanted(value, hint)) from None
     if not _is_sound(result):
-        raise ValueError(f"{describe(hint)}, finite and printable.")
+        raise ValueError(f"{describe(hint)}, without nan, infinity or control characters.")
     return result
 
 
@@ -170,18 +170,27 @@ def describe(hint: Any) -> str:
     if get_origin(base) is tuple:
         return _describe_tuple(get_args(base), meta)
     words = _WORDS.get(base, getattr(base, "__name__", str(base)))
-    limits = describe_range(meta)
-    return f"{words} {limits}".rstrip()
+    return f"{words} {_describe_range(meta)}".rstrip()
 
 
-def describe_range(meta: msgspec.Meta | None) -> str:
-    """The limits of an annotation in words; empty if there are none."""
+def limits(hint: Any) -> str:
+    """The range of a field in words, as in "from 1 to 64"; empty if it has none."""
+    base, meta = _strip(hint)
+    if get_origin(base) in (Union, types.UnionType):
+        return next(filter(None, map(limits, get_args(base))), "")
+    if get_origin(base) is tuple:
+        inner = limits(get_args(base)[0])
+        return f"each {inner}" if inner else ""
+    return _describe_range(meta)
+
+
+def _describe_range(meta: msgspec.Meta | None) -> str:
     if meta is None:
         return ""
     if meta.ge is not None and meta.le is not None:
         return f"from {meta.ge} to {meta.le}"
-    limits = {"above": meta.gt, "of at least": meta.ge, "below": meta.lt, "of at most": meta.le}
-    return " and ".join(f"{word} {n}" for word, n in limits.items() if n is not None)
+    ends = {"above": meta.gt, "of at least": meta.ge, "below": meta.lt, "of at most": meta.le}
+    return " and ".join(f"{word} {n}" for word, n in ends.items() if n is not None)
 
 
 _WORDS: dict[Any, str] = {

@@ -1,0 +1,46 @@
+"""`brisk algos`: the algorithms, what each preset switches on, and what can be set."""
+
+from __future__ import annotations
+
+import json
+
+from briskrl.algos.registry import ALGOS
+from briskrl.cli.flags import Parser, show
+from briskrl.cli.listing import columns, options
+from briskrl.core.config import field_defaults
+from briskrl.train.resolve import algo_config_class
+
+EXAMPLES = """\
+examples:
+  brisk algos
+  brisk algos rainbow     every option of one algorithm, with its preset"""
+
+
+def run(argv: list[str]) -> int:
+    """List the algorithms, or the options of one."""
+    parser = Parser("brisk algos", "List the algorithms and their options.", EXAMPLES)
+    parser.usage = "brisk algos [ALGO] [--json]"
+    parser.add_argument("ALGO", nargs="?", help="show the options of this algorithm")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    args = parser.parse(argv)
+    names = [args.ALGO] if args.ALGO else list(ALGOS)
+    if args.json:
+        print(json.dumps({name: _facts(name) for name in names}))
+    elif args.ALGO:
+        entry = ALGOS.get(args.ALGO)
+        print(f"{args.ALGO}: {entry.summary}\n")
+        print(options(algo_config_class(args.ALGO), entry.preset))
+    else:
+        print(columns([(name, ALGOS.get(name).summary, _preset(name)) for name in names], ""))
+        print("\nOptions of one: brisk algos NAME. Train with: brisk train snake --algo NAME")
+    return 0
+
+
+def _preset(name: str) -> str:
+    return "  ".join(f"{key}={show(value)}" for key, value in ALGOS.get(name).preset.items())
+
+
+def _facts(name: str) -> dict[str, object]:
+    entry = ALGOS.get(name)
+    defaults = field_defaults(algo_config_class(name))
+    return {"summary": entry.summary, "preset": entry.preset, "options": defaults | entry.preset}

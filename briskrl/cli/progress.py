@@ -1,0 +1,199 @@
+"""What people see of a run: a live panel on a terminal, plain lines elsewhere, and a summary."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+
+from briskrl.cli.listing import count, duration, number, shares
+
+if TYPE_CHECKING:
+    from briskrl.train.report import Progress, Reporter, RunInfo, RunResult
+
+ROW_SECONDS = 5.0
+"""Seconds between plain lines; a log file stays readable."""
+
+
+def make_reporter(stream: TextIO) -> Reporter:
+    """A live panel if the stream is a terminal, plain lines if not."""
+    if stream.isatty() and os.environ.get("TERM", "") != "dumb":
+        return LiveReporter(stream)
+    return PlainReporter(stream)
+
+
+class PlainReporter:
+    """One line every few seconds."""
+
+    def __init__(self, stream: TextIO, every_s: float = ROW_SECONDS) -> None:
+        self._stream = stream
+        self._every_s = every_s
+        self._last = -float("inf")
+
+    def on_start(self, info: RunInfo) -> None:
+        """Say what runs where."""
+        self._say(title(info))
+
+    def on_warmup(self, seconds: float) -> None:
+        """Say what the warm-up took."""
+        self._say(f"warm-up {duration(seconds)}")
+
+    def on_progress(self, progress: Progress) -> None:
+        """Say how far the run is, unless that was said a moment ago."""
+        if time.monotonic() - self._last >= self._every_s:
+            self._last = time.monotonic()
+            self._say(row(progress))
+
+    def on_note(self, text: str) -> None:
+        """Pass the note on."""
+        self._say(f"note: {text}")
+
+    def on_end(self, result: RunResult) -> None:
+        """Sum the run up."""
+        self._say(summary(result))
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+class LiveReporter:
+    """One panel that is redrawn in place, then the summary."""
+
+    def __init__(self, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(file=stream, highlight=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._title = ""
+        self._best: float | None = None
+
+    def on_start(self, info: RunInfo) -> None:
+        """Open the panel."""
+        self._title = title(info)
+        self._print("warming up: compiling kernels, first steps, first updates")
+
+    def on_warmup(self, seconds: float) -> None:
+        """Say what the warm-up took and start drawing."""
+        self._print(f"warm-up {duration(seconds)}")
+        self._live.start()
+
+    def on_progress(self, progress: Progress) -> None:
+        """Redraw."""
+        if progress.mean_score is not None:
+            best = progress.mean_score if self._best is None else self._best
+            self._best = max(best, progress.mean_score)
+        self._live.update(self._panel(progress), refresh=True)
+
+    def on_note(self, text: str) -> None:
+        """Print the note above the panel."""
+        self._print(f"note: {text}")
+
+    def on_end(self, result: RunResult) -> None:
+        """Close the panel and sum the run up."""
+        self.close()
+        self._print(summary(result))
+
+    def close(self) -> None:
+        """Give the terminal back; may be called twice."""
+        self._live.stop()
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)
+
+    def _panel(self, progress: Progress) -> Any:
+        from rich import box
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 2))
+        for label, value in facts(progress, self._best):
+            grid.add_row(Text(label, style="dim"), Text(value))
+        bar = ProgressBar(total=progress.total_steps, completed=progress.env_steps)
+        body = Group(bar, grid)
+        return Panel(body, title=Text(self._title), box=box.ROUNDED, title_align="left")
+
+
+def facts(progress: Progress, best: float | None) -> list[tuple[str, str]]:
+    """Labels and values of the live panel."""
+    record = "" if best is None else f"  (best {number(best)})"
+    steps = f"{count(progress.env_steps)} of {count(progress.total_steps)}"
+    found = [
+        ("score", f"{number(progress.mean_score)}{record}"),
+        ("return", number(progress.mean_return)),
+        ("speed", f"{count(progress.steps_per_s)} steps/s"),
+        ("done", f"{steps} steps, {count(progress.episodes)} episodes"),
+        ("updates", count(progress.updates)),
+    ]
+    if progress.epsilon is not None:
+        found.append(("epsilon", f"{progress.epsilon:.3f}"))
+    if progress.loss is not None:
+        found.append(("loss", f"{progress.loss:.4g}"))
+    found.append(("time in", shares(progress.phases)))
+    found.append(("time", f"{duration(progress.wall_s)}, {eta(progress)} to go"))
+    return found
+
+
+def row(progress: Progress) -> str:
+    """One line of progress."""
+    done = 100 * progress.env_steps / max(1, progress.total_steps)
+    epsilon = "" if progress.epsilon is None else f"  epsilon {progress.epsilon:.3f}"
+    return (
+        f"{done:3.0f}%  {count(progress.env_steps)} steps  score {number(progress.mean_score)}  "
+        f"return {number(progress.mean_return)}  {count(progress.steps_per_s)} steps/s  "
+        f"{count(progress.updates)} updates{epsilon}  "
+        f"{duration(progress.wall_s)}, {eta(progress)} to go"
+    )
+
+
+def eta(progress: Progress) -> str:
+    """Time left at the present speed, or a dash before there is one."""
+    left = progress.total_steps - progress.env_steps
+    return duration(left / progress.steps_per_s) if progress.steps_per_s > 0 else "-"
+
+
+def title(info: RunInfo) -> str:
+    """What runs where, in one line."""
+    resumed = f", from step {info.resumed_from}" if info.resumed_from is not None else ""
+    threads = "1 thread" if info.threads == 1 else f"{info.threads} threads"
+    place = f"{info.num_envs} envs, {info.device}, {threads}"
+    return f"{info.algo} on {info.env}: {place}{resumed}, in {info.run_dir}"
+
+
+def summary(result: RunResult) -> str:
+    """How well it plays, how fast it trained, where the time went, and what to try next."""
+    run = shlex.quote(result.run_dir)
+    ended = "Finished" if result.stopped == "finished" else "Stopped and saved"
+    counts = f"{result.env_steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates"
+    times = f"{duration(result.wall_s)} ({duration(result.cpu_s)} CPU)"
+    lines = [
+        f"{ended}: {counts} ({result.updates_per_transition:.4g} per transition)",
+        f"  plays    score {number(result.mean_score)}, return {number(result.mean_return)}, "
+        "mean of the last training episodes",
+        f"  speed    {count(result.steps_per_s)} steps/s: {times}, "
+        f"after {duration(result.warmup_s)} of warm-up",
+        f"  time in  {shares(result.phases)}",
+        f"  folder   {result.run_dir}",
+    ]
+    if result.stopped == "finished":
+        lines += [
+            f"  next     brisk eval {run} --episodes 1000",
+            f"           brisk play {run}",
+            f"           brisk resume {run} --steps {2 * result.env_steps}",
+        ]
+    return "\n".join(lines)
+
+
+def resume_command(result: RunResult) -> str:
+    """The command that continues a stopped run."""
+    return f"brisk resume {shlex.quote(result.run_dir)}"
+
+
+def progress_stream(*, as_json: bool) -> TextIO:
+    """Where progress goes: standard output, which belongs to the JSON object if there is one."""
+    return sys.stderr if as_json else sys.stdout

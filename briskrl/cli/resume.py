@@ -1,0 +1,38 @@
+"""`brisk resume`: continue a run from its last checkpoint."""
+
+from __future__ import annotations
+
+from briskrl.cli.flags import Parser, read_word
+from briskrl.cli.targets import find_run
+from briskrl.core.config import Setting, build, field_hints
+from briskrl.train.config import TrainConfig
+
+EXAMPLES = """\
+examples:
+  brisk resume runs/NAME                 finish what was interrupted
+  brisk resume runs/NAME --steps 8e6     train longer than first planned
+
+The continued run is the same, bit for bit, as one that was never stopped."""
+
+
+def run(argv: list[str]) -> int:
+    """Continue a run."""
+    parser = Parser("brisk resume", "Continue a run from its newest good checkpoint.", EXAMPLES)
+    parser.usage = "brisk resume RUN [--steps INT] [--json]"
+    parser.add_argument("RUN", help="run folder, or its name under runs/")
+    parser.add_argument(
+        "--steps", metavar="INT", help="new total of transitions; default: as first planned"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    args = parser.parse(argv)
+    folder = find_run(args.RUN)
+    steps = None if args.steps is None else _steps(args.steps)
+    from briskrl.cli.session import drive
+    from briskrl.train.loop import resume
+
+    return drive(lambda reporter: resume(folder, steps=steps, reporter=reporter), as_json=args.json)
+
+
+def _steps(word: str) -> int:
+    value = read_word(word, field_hints(TrainConfig)["steps"])
+    return build(TrainConfig, {"steps": Setting(value, "--steps")}).steps
