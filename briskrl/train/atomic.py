@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -46,6 +47,11 @@ def write_all(descriptor: int, block: bytes | memoryview) -> None:
     rest = memoryview(block)
     while len(rest) > 0:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def hash_bytes(data: bytes) -> str:
+    """BLAKE2b-256 (hex), as `FileRecord.digest`."""
+    return hashlib.blake2b(data, digest_size=32).hexdigest()
 
 
 def measure(path: Path) -> FileRecord:
@@ -102,6 +108,8 @@ def cause(error: OSError) -> str:
 
 def remedy(error: OSError) -> str:
     """What the user can do about a failed write."""
-    if isinstance(error, PermissionError):
-        return "Make the folder writable for this user."
-    return "Free some space, or use a disk that has more."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "Free some space, or use a disk that has more."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Make the folder writable for this user, or use another one."
+    return "Check the disk, or use another folder."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from briskrl.core.errors import RunFolderError
 from briskrl.core.types import JSON
-from briskrl.train.atomic import FileRecord, json_bytes, measure
+from briskrl.train.atomic import FileRecord, hash_bytes, json_bytes, measure
 
 FORMAT = 1
 """Version of the checkpoint layout; a reader refuses newer ones."""
@@ -109,4 +108,4 @@ def _decode(saved: dict[str, JSON]) -> Manifest:
 
 def _digest(body: dict[str, JSON]) -> str:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+    return hash_bytes(text.encode())

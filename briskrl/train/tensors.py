@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors.numpy import load
 
 from briskrl.core.types import Array
 from briskrl.train.atomic import FileRecord, write_new
@@ -48,8 +48,17 @@ def read_tensors(path: Path) -> dict[str, Array]:
     Raises:
         ValueError: The file is not in the format.
     """
+    return parse_tensors(path.read_bytes())
+
+
+def parse_tensors(data: bytes) -> dict[str, Array]:
+    """The arrays of a safetensors file's content, writable copies.
+
+    Raises:
+        ValueError: The content is not in the format.
+    """
     try:
-        return load_file(path)
+        return {name: np.require(array, requirements="W") for name, array in load(data).items()}
     except SafetensorError as error:
         raise ValueError(f"not a safetensors file ({error})") from error
 

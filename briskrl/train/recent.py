@@ -1,0 +1,69 @@
+"""Statistics over the most recent episodes, in fixed memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from briskrl.core.types import EpisodeStats, State
+
+_FIELDS = ("ret", "score", "steps", "won")
+
+
+class RecentEpisodes:
+    """A ring of the last `size` episodes; part of every checkpoint."""
+
+    def __init__(self, size: int = 1000) -> None:
+        self._ring = {name: np.zeros(size, np.float64) for name in _FIELDS}
+        self._size = size
+        self.total = 0
+        """Episodes ever added."""
+
+    @property
+    def count(self) -> int:
+        """Episodes the means are taken over."""
+        return min(self.total, self._size)
+
+    @property
+    def mean_return(self) -> float | None:
+        """None before the first episode has ended, as all means here."""
+        return self._mean("ret")
+
+    @property
+    def mean_score(self) -> float | None:
+        """Mean of the environment's own measure."""
+        return self._mean("score")
+
+    @property
+    def mean_steps(self) -> float | None:
+        """Mean length."""
+        return self._mean("steps")
+
+    @property
+    def win_rate(self) -> float | None:
+        """Share of episodes that solved the task outright."""
+        return self._mean("won")
+
+    def add(self, stats: EpisodeStats) -> None:
+        """Take in finished episodes, oldest first."""
+        kept = min(stats.count, self._size)
+        if kept == 0:
+            return
+        self.total += stats.count
+        places = np.arange(self.total - kept, self.total) % self._size
+        for name, ring in self._ring.items():
+            ring[places] = getattr(stats, name)[-kept:]
+
+    def state(self) -> State:
+        """The ring, for a checkpoint."""
+        return State(
+            {name: ring.copy() for name, ring in self._ring.items()}, {"total": self.total}
+        )
+
+    def load_state(self, state: State) -> None:
+        """Continue from what `state` gave; the sizes must be equal."""
+        for name, ring in self._ring.items():
+            ring[:] = state.arrays[name]
+        self.total = int(state.scalars["total"])
+
+    def _mean(self, name: str) -> float | None:
+        return float(self._ring[name][: self.count].mean()) if self.total else None
