@@ -1,0 +1,299 @@
+"""Ring replay: batched writes, uniform sampling, n-step returns put together when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.core.spec import EnvSpec
+from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Ints, State, StepBuffers
+from briskrl.memory import kernels
+from briskrl.memory.chunks import RingChunks
+from briskrl.memory.ring import Ring
+
+
+class ReplayBuffer:
+    """The last transitions of N environments, every one that can be sampled equally likely.
+
+    Env e's k-th transition lies in row k % T of column e. It can be sampled once transition
+    k + n_step of that env is written, because the observation its window ends in is stored there,
+    and until it is overwritten.
+
+    Args:
+        spec: What the environments look like.
+        num_envs: N.
+        capacity: Transitions to hold; rounded up to T whole rows of N, at least n_step + 2 of them.
+        n_step: Rewards summed before bootstrapping.
+        gamma: Discount per step.
+    """
+
+    wants_feedback = False
+
+    def __init__(
+        self, *, spec: EnvSpec, num_envs: int, capacity: int, n_step: int, gamma: float
+    ) -> None:
+        if min(num_envs, capacity, n_step) < 1:
+            raise ValueError("num_envs, capacity and n_step must be at least 1.")
+        self.num_envs = num_envs
+        self.num_rows = max(-(-capacity // num_envs), n_step + 2)
+        self.n_step = n_step
+        self.gamma = float(gamma)
+        self.ring = Ring.allocate(spec, self.num_rows * num_envs)
+        self.cursor: Ints = np.zeros((2, num_envs), np.int64)
+        """(2, N): next row and number of writes of every env."""
+        self._chunks = RingChunks(self.ring, num_rows=self.num_rows, num_envs=num_envs)
+        self._versions_seen = False
+        self._size = 0
+        self.everyone: Ints = np.arange(num_envs, dtype=np.int64)
+        """(N,): the ids that stand for all envs."""
+        self._scratch: Ints = np.zeros(num_envs, np.int64)
+        self._ids_seen: Bools = np.zeros(num_envs, np.bool_)
+        self._no_mask: Bools = np.zeros((0, 0), np.bool_)
+        self._no_masks: Bools = np.zeros((0, 0, 0), np.bool_)
+        self._draws: NDArray[np.float64] = np.zeros((0, 0))
+
+    @property
+    def capacity(self) -> int:
+        """Transitions the ring has room for, after rounding up."""
+        return self.num_rows * self.num_envs
+
+    @property
+    def size(self) -> int:
+        """Transitions that can be sampled."""
+        return self._size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes committed when the memory was built; final observations come on top when used."""
+        return sum(array.nbytes for array in self.ring.dense.values())
+
+    def can_sample(self, batch_size: int) -> bool:
+        """Whether `batch_size` transitions, or as many as there can ever be, are there.
+
+        The newest n_step transitions of each env cannot be sampled, so a batch as large as the
+        capacity would otherwise be waited for in vain.
+        """
+        largest = self.num_envs * (self.num_rows - self.n_step)
+        return self._size >= max(1, min(batch_size, largest))
+
+    def write(
+        self,
+        before: StepBuffers,
+        decision: Decision,
+        after: StepBuffers,
+        ids: Ints | None = None,
+    ) -> None:
+        """Append one transition per env.
+
+        Args:
+            before: Gives the observations and masks acted on.
+            decision: Gives the actions.
+            after: Gives rewards, ends and final observations.
+            ids: (M,) distinct envs that the first M rows of the buffers belong to; all if absent.
+
+        Raises:
+            ValueError: The buffers or ids do not fit this memory; nothing has been written.
+        """
+        ring, chunks = self.ring, self._chunks
+        ids = self._check_ids(ids)
+        rows = len(ids)
+        self._size += kernels.write_rows(
+            self.cursor,
+            chunks.versions,
+            chunks.shift,
+            self.n_step,
+            ids,
+            ring.obs,
+            ring.action,
+            ring.reward,
+            ring.flags,
+            ring.mask,
+            ring.final_obs,
+            ring.final_mask,
+            _rows_of(before.obs, rows, ring.obs),
+            _rows_of(decision.action, rows, ring.action),
+            self._mask_of(before.mask, rows),
+            _rows_of(after.reward, rows, ring.reward),
+            _rows_of(after.terminated, rows, ring.flags),
+            _rows_of(after.truncated, rows, ring.flags),
+            _rows_of(after.final_obs, rows, ring.obs),
+            self._mask_of(after.final_mask, rows),
+        )
+
+    def sample(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
+        """Fill the first `updates` batches of `out`, drawing with replacement.
+
+        Raises:
+            ValueError: Nothing can be sampled yet, or `out` has room for fewer updates.
+        """
+        draws = self.draw(rng, updates, out)
+        kernels.choose_uniform(
+            draws,
+            self.cursor,
+            self.num_rows,
+            self.n_step,
+            self._size,
+            updates,
+            self._scratch,
+            out.index,
+            out.weight,
+        )
+        self.gather(updates, out)
+
+    def feedback(self, out: Batch, updates: int, errors: Floats) -> None:
+        """Errors change nothing here."""
+
+    def draw(self, rng: np.random.Generator, updates: int, out: Batch) -> NDArray[np.float64]:
+        """Numbers in [0, 1) for `updates` batches, (K, B), valid until the next call.
+
+        Raises:
+            ValueError: Nothing can be sampled yet, or `out` has room for fewer updates.
+        """
+        if self._size == 0:
+            raise ValueError("The memory holds no complete transition yet; ask can_sample first.")
+        if not 0 <= updates <= len(out.index):
+            raise ValueError(f"Room for {len(out.index)} updates, not for {updates}.")
+        if self._draws.shape != out.index.shape:
+            self._draws = np.zeros(out.index.shape)
+        rng.random(out=self._draws[:updates])
+        return self._draws
+
+    def gather(self, updates: int, out: Batch) -> None:
+        """Fill the first `updates` batches with the transitions that `out.index` names.
+
+        The indices must be those of transitions that can be sampled.
+        """
+        ring = self.ring
+        kernels.gather(
+            self.num_envs,
+            self.n_step,
+            self.gamma,
+            updates,
+            out.index,
+            ring.obs,
+            ring.action,
+            ring.reward,
+            ring.flags,
+            ring.mask,
+            ring.final_obs,
+            ring.final_mask,
+            _batches_of(out.obs, ring.obs),
+            _batches_of(out.action, ring.action),
+            out.reward,
+            _batches_of(out.next_obs, ring.obs),
+            out.discount,
+            self._mask_out(out),
+        )
+
+    def clear(self) -> None:
+        """Forget everything; what follows is what a newly built memory would do.
+
+        The ring keeps its stale contents: a slot is read only after it was written again. Chunk
+        versions start again from 0 unless somebody has seen them, who could then mistake new data
+        for old.
+        """
+        self.cursor.fill(0)
+        self._size = 0
+        if not self._versions_seen:
+            self._chunks.versions.fill(0)
+
+    def state(self) -> State:
+        """Cursors and chunk versions; copies."""
+        self._versions_seen = True
+        arrays: dict[str, Array] = {
+            "cursor": self.cursor.copy(),
+            "versions": self._chunks.versions.copy(),
+        }
+        return State(arrays=arrays, scalars=self._shape())
+
+    def load_state(self, state: State) -> None:
+        """Continue from a saved state; its chunks may be loaded before or after.
+
+        Raises:
+            ValueError: The state is that of a memory of another shape.
+        """
+        found = {key: state.scalars.get(key) for key in self._shape()}
+        if found != self._shape():
+            raise ValueError(f"A memory saved as {found} cannot continue as {self._shape()}.")
+        self.cursor[...] = state.arrays["cursor"]
+        self._chunks.versions[...] = state.arrays["versions"]
+        self._versions_seen = True
+        written = np.minimum(self.cursor[kernels.COUNT], self.num_rows)
+        self._size = int(np.maximum(written - self.n_step, 0).sum())
+
+    def chunk_versions(self) -> Mapping[str, int]:
+        """Names of the chunks that hold data, with a number that grows on every change."""
+        self._versions_seen = True
+        return self._chunks.names(self._filled())
+
+    def read_chunk(self, name: str) -> Mapping[str, Array]:
+        """The arrays of one chunk; views, valid until the next write."""
+        return self._chunks.read(name, self._filled())
+
+    def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
+        """Put back what read_chunk gave.
+
+        Raises:
+            ValueError: The arrays do not belong to this chunk of a memory of this shape.
+        """
+        self._chunks.load(name, arrays)
+
+    def _check_ids(self, ids: Ints | None) -> Ints:
+        """The envs a write is for: `ids`, or all of them.
+
+        Raises:
+            ValueError: An id is out of range or there twice.
+        """
+        if ids is None:
+            return self.everyone
+        if not kernels.ids_are_distinct(ids, self._ids_seen):
+            raise ValueError(f"ids must be distinct and from 0 to {self.num_envs - 1}.")
+        return ids
+
+    def _filled(self) -> int:
+        """Rows that hold a transition of any env."""
+        return min(int(self.cursor[kernels.COUNT].max()), self.num_rows)
+
+    def _shape(self) -> dict[str, int]:
+        return {
+            "num_envs": self.num_envs,
+            "num_rows": self.num_rows,
+            "n_step": self.n_step,
+            "chunk_rows": self._chunks.rows,
+        }
+
+    def _mask_of(self, mask: Bools | None, rows: int) -> Bools:
+        """A step buffer's mask, or a stand-in of width 0 where the ring keeps none."""
+        if not self.ring.mask.shape[1]:
+            return self._no_mask
+        if mask is None:
+            raise ValueError("This environment has masks, but the step buffers carry none.")
+        return _rows_of(mask, rows, self.ring.mask)
+
+    def _mask_out(self, out: Batch) -> Array:
+        """Where next_mask goes, or a stand-in of width 0 where the ring keeps none."""
+        if not self.ring.mask.shape[1]:
+            return self._no_masks
+        if out.next_mask is None:
+            raise ValueError("This environment has masks, but the batch has no room for them.")
+        return _batches_of(out.next_mask, self.ring.mask)
+
+
+def _rows_of(array: Array, rows: int, ring: Array) -> Array:
+    """`array` with its rows shaped like the ring's, after making sure that there are enough."""
+    if len(array) < rows:
+        raise ValueError(f"{rows} rows are to be written, but a buffer has only {len(array)}.")
+    if array.shape[1:] == ring.shape[1:]:
+        return array
+    return array.reshape(len(array), *ring.shape[1:])
+
+
+def _batches_of(array: Array, ring: Array) -> Array:
+    """A view (K, B, width) of a field of a batch."""
+    if not array.flags.c_contiguous:
+        raise ValueError("The arrays of a batch must be contiguous.")
+    if array.shape[2:] == ring.shape[1:]:
+        return array
+    return array.reshape(*array.shape[:2], ring.shape[1])

@@ -1,0 +1,82 @@
+"""The arrays of a replay memory: every observation stored once, in its own dtype."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import prod
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from briskrl.core.spec import DiscreteSpec, EnvSpec
+from briskrl.core.types import Array, Bools, Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Flat arrays over S slots; slot `row * num_envs + env` holds one transition.
+
+    A width of 0 stands for an array that the environment does not have.
+    """
+
+    obs: Array
+    """(S, D)"""
+    action: Array
+    """(S, 1) int32 for discrete actions, (S, D) float32 for continuous ones."""
+    reward: Floats
+    """(S,)"""
+    flags: NDArray[np.uint8]
+    """(S,): bit 0 terminated, bit 1 truncated."""
+    mask: Bools
+    """(S, A): legal actions in obs."""
+    final_obs: Array
+    """(S, D): valid where a transition was truncated and not terminated."""
+    final_mask: Bools
+    """(S, A): legal actions in final_obs; valid where that is."""
+
+    @classmethod
+    def allocate(cls, spec: EnvSpec, slots: int) -> Ring:
+        """Arrays for `slots` transitions.
+
+        Everything a write always touches is committed here, so that resident memory stays flat
+        afterwards. Truncations are rare: pages of the final arrays are committed when first used.
+        """
+        num_actions = 0
+        action_dtype: DTypeLike = np.float32
+        if isinstance(spec.action, DiscreteSpec):
+            action_width, action_dtype = 1, np.int32
+            num_actions = spec.action.n if spec.has_mask else 0
+        else:
+            action_width = prod(spec.action.shape)
+        return cls(
+            obs=_committed((slots, spec.obs.size), spec.obs.dtype),
+            action=_committed((slots, action_width), action_dtype),
+            reward=_committed((slots,), np.float32),
+            flags=_committed((slots,), np.uint8),
+            mask=_committed((slots, num_actions), np.bool_),
+            final_obs=np.zeros((slots, spec.obs.size), spec.obs.dtype),
+            final_mask=np.zeros((slots, num_actions), np.bool_),
+        )
+
+    @property
+    def dense(self) -> dict[str, Array]:
+        """The committed arrays that this environment has, by name."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {
+            name: array
+            for name, array in arrays.items()
+            if array.size and not name.startswith("final_")
+        }
+
+    @property
+    def sparse(self) -> dict[str, Array]:
+        """The final arrays that this environment has, by name."""
+        arrays = {"final_obs": self.final_obs, "final_mask": self.final_mask}
+        return {name: array for name, array in arrays.items() if array.size}
+
+
+def _committed(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+    """A zeroed array whose pages all exist, unlike those of np.zeros."""
+    array = np.empty(shape, dtype)
+    array.fill(0)
+    return array
