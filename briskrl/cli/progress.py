@@ -71,9 +71,8 @@ class LiveReporter:
         self._best: float | None = None
 
     def on_start(self, info: RunInfo) -> None:
-        """Open the panel."""
+        """Remember what runs where, the title of the panel."""
         self._title = title(info)
-        self._print("warming up: compiling kernels, first steps, first updates")
 
     def on_warmup(self, seconds: float) -> None:
         """Say what the warm-up took and start drawing."""
