@@ -1,0 +1,55 @@
+# Two commands for a fresh machine: make train, make test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+JOBS ?= $(shell nproc)
+
+.PHONY: train test test-slow lint type format bench clean
+
+train: $(VENV)/.installed
+	$(BIN)/brisk train --config configs/snake_minute.toml
+
+test: $(VENV)/.installed-test
+	$(BIN)/pytest -n $(JOBS)
+
+test-slow: $(VENV)/.installed-test
+	$(BIN)/pytest -m slow
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+type: $(VENV)/.installed-test
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-test
+	$(BIN)/brisk bench env snake --obs features
+	$(BIN)/brisk bench env snake --obs flood
+	$(BIN)/brisk bench env snake --obs grid
+	$(BIN)/brisk bench train snake
+	$(BIN)/brisk bench legacy
+	$(BIN)/brisk bench peers
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# Torch is asked for by its exact version first: with it there, nothing asks for a larger build.
+$(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "Installing briskrl into $(VENV) (first time: a few minutes)"
+	$(INSTALL) torch==2.13.0
+	$(INSTALL) -e .
+	touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(INSTALL) -e ".[test]"
+	touch $@
