@@ -1,0 +1,352 @@
+"""Snake as Gymnasium users meet it: checkers, wrappers, infos, errors and pictures."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+
+from briskrl.core.types import StepBuffers
+from briskrl.envs.as_gym import register
+from briskrl.envs.snake.env import SnakeEnv, SnakeVecEnv
+from tests.envs.snake.lockstep import Single, body
+from tests.envs.snake.twin import FILLED, Game, Rules, hamiltonian_cycle
+from tests.envs.snake.views import observe
+
+IDS = [f"Snake-10x10-{obs}-v0" for obs in ("features", "flood", "grid")]
+SETTINGS: list[dict[str, Any]] = [
+    {"obs": "features"},
+    {"obs": "flood", "actions": "absolute"},
+    {"obs": "extended", "mirror": True},
+    {"obs": "grid", "grid_dtype": "uint8", "height": 6, "width": 9},
+    {"obs": "grid", "grid_dtype": "float32", "grid_center": "head", "start": "cycle"},
+]
+
+
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    if IDS[0] not in gymnasium.registry:
+        register()
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_gymnasium_checker_accepts_the_single_game(settings: dict[str, Any]) -> None:
+    """Group 20: not even a warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(SnakeEnv(**settings), skip_render_check=True)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_registered_ids_make_the_native_classes(name: str) -> None:
+    """Group 20."""
+    env = gymnasium.make(name)
+    assert isinstance(env.unwrapped, SnakeEnv)
+    obs, _ = env.reset(seed=1)
+    assert env.observation_space.contains(obs)
+    env.close()
+    vector = gymnasium.make_vec(name, num_envs=5, vectorization_mode="vector_entry_point")
+    assert isinstance(vector.unwrapped, SnakeVecEnv)
+    assert vector.num_envs == 5
+    rows, _ = vector.reset(seed=1)
+    np.testing.assert_array_equal(rows[0], obs)
+    assert vector.observation_space.contains(rows)
+    assert vector.single_observation_space == env.observation_space
+    assert vector.action_space.contains(vector.action_space.sample())
+    vector.step(vector.action_space.sample())
+    vector.close()
+
+
+def test_a_single_game_is_row_zero_of_a_batch() -> None:
+    """Group 20: through reset and step of Gymnasium's Env, to the end of the game."""
+    env, game = SnakeEnv(obs="flood", height=6, width=6), Game(Rules(6, 6, obs="flood"), 4)
+    obs, info = env.reset(seed=4)
+    np.testing.assert_array_equal(obs, observe(game))
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        action = int(rng.choice(np.flatnonzero(game.mask()))) if any(game.mask()) else 0
+        outcome = game.step(action)
+        obs, reward, terminated, truncated, info = env.step(action)
+        np.testing.assert_array_equal(obs, observe(game))
+        assert reward == outcome.reward
+        assert (terminated, truncated) == (outcome.terminated, outcome.truncated)
+        if outcome.cause:
+            assert info["score"] == game.score
+            assert info["cause"] == outcome.cause
+            game.begin()
+            obs, info = env.reset()
+            np.testing.assert_array_equal(obs, observe(game))
+    env.close()
+
+
+def test_episode_statistics_wrapper_counts_our_episodes() -> None:
+    """Group 20: its sums are those of our own records."""
+    env = RecordEpisodeStatistics(SnakeVecEnv(4, height=5, width=5))
+    env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(200):
+        *_, infos = env.step(rng.integers(3, size=4))
+        if "episode" in infos:
+            for i in np.flatnonzero(infos["_episode"]):
+                found.append((i, infos["episode"]["l"][i], infos["episode"]["r"][i]))
+    stats = env.unwrapped.drain_stats()
+    assert stats.count == len(found) > 20
+    for row, (i, length, total) in enumerate(found):
+        assert stats.env[row] == i
+        assert stats.steps[row] == length
+        assert stats.ret[row] == pytest.approx(total, abs=1e-3)
+
+
+def test_a_foreign_trainer_learns_from_it() -> None:
+    """Group 20: Stable-Baselines3 checks the class, then takes rollouts and updates."""
+    checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    from stable_baselines3 import DQN, PPO
+
+    checker.check_env(SnakeEnv(obs="flood"), warn=True)
+    for algorithm, settings in (
+        (PPO, {"n_steps": 64, "batch_size": 32, "n_epochs": 1}),
+        (DQN, {"learning_starts": 32, "buffer_size": 500, "train_freq": 4}),
+    ):
+        model = algorithm("MlpPolicy", SnakeEnv(obs="flood"), device="cpu", seed=0, **settings)
+        before = [parameter.clone() for parameter in model.policy.parameters()]
+        model.learn(128)
+        pairs = zip(before, model.policy.parameters(), strict=True)
+        assert any(bool((old != new).any()) for old, new in pairs)
+
+
+def test_infos_come_only_with_ends() -> None:
+    """Section 9: arrays with their masks, and the same records in final_info."""
+    env = SnakeVecEnv(6, height=5, width=5, obs="features")
+    _, infos = env.reset(seed=2)
+    assert infos == {}
+    games = [Game(Rules(5, 5), 2 + i) for i in range(6)]
+    rng = np.random.default_rng(1)
+    types = {
+        "score": np.int32,
+        "episode_steps": np.int32,
+        "return": np.float32,
+        "cause": np.uint8,
+        "fill": np.float32,
+    }
+    num_ends = 0
+    for _ in range(150):
+        actions = rng.integers(3, size=6)
+        *_, terminated, truncated, infos = env.step(actions)
+        outcomes = [game.step(int(a)) for game, a in zip(games, actions, strict=True)]
+        ended = terminated | truncated
+        if not ended.any():
+            assert infos == {}
+        for i in np.flatnonzero(ended):
+            num_ends += 1
+            records = (infos, infos["final_info"])
+            expected = {
+                "score": games[i].score,
+                "episode_steps": games[i].steps,
+                "return": np.float32(games[i].total),
+                "cause": outcomes[i].cause,
+                "fill": np.float32(len(games[i].body)) / np.float32(25),
+            }
+            for record in records:
+                for name, value in expected.items():
+                    assert record[name].dtype == types[name]
+                    assert record[name].shape == (6,)
+                    assert record[name][i] == pytest.approx(value, rel=1e-6)
+                    np.testing.assert_array_equal(record[f"_{name}"], ended)
+            games[i].begin()
+    assert num_ends > 20
+
+
+def test_final_observations_can_be_objects() -> None:
+    """Section 10: the form Gymnasium's own vector classes use."""
+    dense, objects = SnakeVecEnv(4), SnakeVecEnv(4, object_final_obs=True)
+    dense.reset(seed=0)
+    objects.reset(seed=0)
+    seen = 0
+    for _ in range(60):
+        *_, left = dense.step(np.zeros(4, np.int64))
+        *_, right = objects.step(np.zeros(4, np.int64))
+        if not left:
+            continue
+        assert left["final_obs"].dtype == np.float32
+        assert right["final_obs"].dtype == object
+        np.testing.assert_array_equal(left["_final_obs"], right["_final_obs"])
+        for i, valid in enumerate(left["_final_obs"]):
+            if valid:
+                seen += 1
+                np.testing.assert_array_equal(left["final_obs"][i], right["final_obs"][i])
+            else:
+                assert right["final_obs"][i] is None
+    assert seen > 4
+
+
+def test_results_are_copies_unless_asked_otherwise() -> None:
+    """Section 8."""
+    copied, shared = SnakeVecEnv(2), SnakeVecEnv(2, copy=False)
+    for env, same in ((copied, False), (shared, True)):
+        env.reset(seed=0)
+        first = env.step(np.zeros(2, np.int64))[0]
+        second = env.step(np.zeros(2, np.int64))[0]
+        assert np.shares_memory(first, second) is same
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+def test_any_integer_dtype_is_an_action(dtype: type) -> None:
+    """Section 3."""
+    env, other = SnakeVecEnv(3), SnakeVecEnv(3)
+    env.reset(seed=0)
+    other.reset(seed=0)
+    for action in (0, 1, 2):
+        left = env.step(np.full(3, action, dtype))
+        right = other.step(np.full(3, action, np.int64))
+        np.testing.assert_array_equal(left[0], right[0])
+
+
+@pytest.mark.parametrize(
+    ("actions", "mode"),
+    [([0, 3], "relative"), ([-1, 0], "relative"), ([4, 0], "absolute"), ([0, 255], "absolute")],
+)
+def test_actions_out_of_range_are_refused(actions: list[int], mode: str) -> None:
+    """Section 3: and the games stay as they were."""
+    env = SnakeVecEnv(2, actions=mode)
+    env.reset(seed=0)
+    before = env.peek()
+    with pytest.raises(ValueError, match="action"):
+        env.step(np.array(actions))
+    for name, array in env.peek().items():
+        np.testing.assert_array_equal(array, before[name], err_msg=name)
+
+
+@pytest.mark.parametrize("actions", [np.zeros(3, np.int64), np.zeros((2, 1), np.int64)])
+def test_actions_of_another_shape_are_refused(actions: np.ndarray) -> None:
+    env = SnakeVecEnv(2)
+    env.reset(seed=0)
+    with pytest.raises((ValueError, TypeError)):
+        env.step(actions)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"height": 3},
+        {"width": 65},
+        {"start": "cycle", "height": 5, "width": 7},
+        {"obs": "grid", "grid_frame": "ego", "height": 5},
+        {"mirror": True, "actions": "absolute"},
+        {"obs": "pixels"},
+        {"hunger_limit": -1},
+        {"tail_rule": "soft"},
+    ],
+    ids=str,
+)
+def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(Exception, match=r"height|width|even|square|relative|obs|hunger|tail_rule"):
+        SnakeVecEnv(2, **settings)
+
+
+def test_a_hunger_limit_that_forbids_filling_the_board_warns() -> None:
+    """Section 4."""
+    with pytest.warns(UserWarning, match="hunger_limit"):
+        SnakeVecEnv(1, height=6, width=6, hunger_limit=35)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for limit in (36, 0, None):
+            SnakeVecEnv(1, height=6, width=6, hunger_limit=limit)
+
+
+def test_aggregates_sum_up_the_records() -> None:
+    """Section 9: count, sums, squares, maxima and causes, and a drain empties them."""
+    env = SnakeVecEnv(32, height=5, width=5, hunger_limit=0, max_steps=20)
+    out = StepBuffers.allocate(env.env_spec, 32)
+    env.start(1, out)
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        env.step_into(rng.integers(3, size=32), out)
+    stats, totals = env.drain_stats(), env.drain_aggregates()
+    assert totals.count == stats.count > 100
+    for name in ("steps", "ret", "score"):
+        values = getattr(stats, name).astype(np.float64)
+        moments = getattr(totals, name)
+        assert moments.total == pytest.approx(values.sum(), rel=1e-5)
+        assert moments.squares == pytest.approx((values**2).sum(), rel=1e-5)
+        assert moments.largest == pytest.approx(values.max(), rel=1e-5)
+    np.testing.assert_array_equal(totals.causes, np.bincount(stats.cause, minlength=7))
+    assert env.drain_aggregates().count == 0
+
+
+def test_text_pictures_show_the_board() -> None:
+    """Section 12."""
+    single = Single(height=4, width=5, render_mode="ansi")
+    single.put(body((1, 2), "LDR"), (3, 4), steps=7, hunger=3)
+    (picture,) = single.env.render()
+    lines = picture.rstrip("\n").split("\n")
+    rows = [line.strip("|+-│┌┐└┘─ #") for line in lines[1:5]]
+    assert rows == [".....", ".oH..", ".ot..", "....*"]
+    for number in ("1", "7", "3"):
+        assert number in lines[-1]
+
+
+def test_colour_pictures_have_one_square_per_cell() -> None:
+    """Section 12: 16 pixels a cell, a few fixed colours, one frame per game or a single one."""
+    env = SnakeVecEnv(3, height=4, width=6, render_mode="rgb_array")
+    env.reset(seed=0)
+    frames = env.render()
+    assert isinstance(frames, tuple)
+    assert len(frames) == 3
+    for i, frame in enumerate(frames):
+        assert frame.shape == (64, 96, 3)
+        assert frame.dtype == np.uint8
+        middles = frame[8::16, 8::16].reshape(-1, 3)
+        cells = env.body(i).astype(int)
+        food = int(env.peek()["food"][i])
+        colours = {name: tuple(middles[at]) for name, at in (("head", cells[0]), ("food", food))}
+        colours["body"] = tuple(middles[cells[1]])
+        free = [k for k in range(24) if k != food and k not in cells]
+        colours["free"] = tuple(middles[free[0]])
+        assert len(set(colours.values())) == 4
+        assert {tuple(middles[k]) for k in free} == {colours["free"]}
+    one = SnakeVecEnv(3, height=4, width=6, render_mode="rgb_array", render_index=1)
+    one.reset(seed=0)
+    picture = one.render()
+    picture = picture[0] if isinstance(picture, tuple) else picture
+    np.testing.assert_array_equal(picture, frames[1])
+
+
+def test_a_single_game_renders_itself() -> None:
+    env = SnakeEnv(render_mode="rgb_array")
+    env.reset(seed=0)
+    frame = env.render()
+    assert isinstance(frame, np.ndarray)
+    assert frame.shape == (160, 160, 3)
+    text = SnakeEnv(render_mode="ansi")
+    text.reset(seed=0)
+    picture = text.render()
+    assert isinstance(picture, str)
+    assert picture.count("H") == 1
+    assert picture.count("*") == 1
+
+
+def test_a_win_is_told_through_infos() -> None:
+    """Section 9, cause 6 with fill 1."""
+    cycle = hamiltonian_cycle(4, 4)
+    single = Single(height=4, width=4).put(cycle[:15][::-1], cycle[15])
+    *_, terminated, truncated, infos = single.env.step(np.array([0]))
+    assert (terminated.tolist(), truncated.tolist()) == ([True], [False])
+    assert infos["cause"].tolist() == [FILLED]
+    assert infos["fill"].tolist() == [1]
+    assert infos["score"].tolist() == [12]
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_metadata_names_the_mode_in_force(mode: AutoresetMode) -> None:
+    """Section 10: per instance, not per class."""
+    env = SnakeVecEnv(1, autoreset_mode=mode)
+    assert env.metadata["autoreset_mode"] is mode
+    assert SnakeVecEnv(1).metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert env.metadata["autoreset_mode"] is mode

@@ -1,0 +1,430 @@
+"""The contract of `briskrl.envs.base`, held against every environment in one table.
+
+A new environment or backend adds rows to CASES and nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core.runtime import _nrt_python, rtsys
+
+from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
+from briskrl.core.types import EpisodeStats, StepBuffers
+from briskrl.envs.base import VecEnv
+from briskrl.envs.make import make_env
+from briskrl.envs.registry import ENVS
+from briskrl.envs.snake.config import SnakeConfig
+
+NUM_STEPS = 120
+SEED = 7_000_000_000_001
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to build an environment."""
+
+    label: str
+    name: str
+    config: Any = None
+
+    def make(self, num_envs: int, *, threads: int = 1) -> VecEnv:
+        return make_env(self.name, num_envs, config=self.config, threads=threads)
+
+
+def snake(label: str, **settings: Any) -> Case:
+    return Case(f"snake-{label}", "snake", SnakeConfig(**settings))
+
+
+CASES = [
+    Case("snake", "snake"),
+    snake("features", obs="features"),
+    snake("flood", obs="flood"),
+    snake("extended", obs="extended"),
+    snake("grid-float", obs="grid", grid_dtype="float32"),
+    snake("grid-bytes", obs="grid", grid_dtype="uint8", grid_reachable=True),
+    snake("grid-ego", obs="grid", grid_frame="ego", grid_center="head", grid_reachable=True),
+    snake("masks", obs="flood", masks=True),
+    snake("absolute", actions="absolute", masks=True, hunger_limit=25),
+    snake("mirror", obs="extended", mirror=True, masks=True),
+    snake("random-start", start="random", height=5, width=9, shaping=0.5, max_steps=30),
+    snake("cycle-start", start="cycle", start_mix=0.5, obs="grid", height=6, width=6),
+    snake("solid-tail", tail_rule="solid", height=4, width=4, masks=True),
+    snake("large", height=20, width=20, obs="flood", start="cycle"),
+]
+
+every_case = pytest.mark.parametrize("case", CASES, ids=[case.label for case in CASES])
+
+
+@contextmanager
+def opened(case: Case, num_envs: int, *, threads: int = 1) -> Iterator[VecEnv]:
+    env = case.make(num_envs, threads=threads)
+    try:
+        yield env
+    finally:
+        env.close()
+
+
+def poisoned(spec: EnvSpec, num_envs: int, byte: int) -> StepBuffers:
+    """Buffers full of one byte, so that whatever a step leaves unwritten shows."""
+    out = StepBuffers.allocate(spec, num_envs)
+    poison(out, byte)
+    return out
+
+
+def poison(out: StepBuffers, byte: int) -> None:
+    for field in fields(out):
+        array = getattr(out, field.name)
+        if array is not None:
+            # A bool that is neither 0 nor 1 is no value at all, so flags get the lowest bit.
+            array.view(np.uint8)[...] = byte & 1 if array.dtype == bool else byte
+
+
+def random_actions(spec: EnvSpec, num_steps: int, num_envs: int, seed: int = 0) -> np.ndarray:
+    assert isinstance(spec.action, DiscreteSpec)
+    rng = np.random.default_rng(seed)
+    return rng.integers(spec.action.n, size=(num_steps, num_envs))
+
+
+@dataclass
+class Trace:
+    """Everything a run showed, time first; final rows are zero where no episode ended."""
+
+    first_obs: np.ndarray
+    rows: dict[str, np.ndarray]
+
+    @property
+    def ended(self) -> np.ndarray:
+        return self.rows["terminated"] | self.rows["truncated"]
+
+    def of(self, envs: slice) -> Trace:
+        rows = {name: array[:, envs] for name, array in self.rows.items()}
+        return Trace(self.first_obs[envs], rows)
+
+
+def record(env: VecEnv, actions: np.ndarray, out: StepBuffers) -> dict[str, np.ndarray]:
+    """Play the actions (T, N), keeping every row that the contract calls valid."""
+    rows: dict[str, list[np.ndarray]] = {}
+    for row in actions:
+        env.step_into(row, out)
+        ended = out.terminated | out.truncated
+        for field in fields(out):
+            array = getattr(out, field.name)
+            if array is None:
+                continue
+            kept = array.copy()
+            if field.name.startswith("final_"):
+                kept[~ended] = 0
+            rows.setdefault(field.name, []).append(kept)
+    return {name: np.stack(arrays) for name, arrays in rows.items()}
+
+
+def play(env: VecEnv, actions: np.ndarray, *, seed: int = SEED, byte: int = 0) -> Trace:
+    out = poisoned(env.env_spec, env.num_envs, byte)
+    env.start(seed, out)
+    return Trace(out.obs.copy(), record(env, actions, out))
+
+
+def assert_same_rows(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:
+    assert left.keys() == right.keys()
+    for name, array in left.items():
+        assert array.dtype == right[name].dtype
+        np.testing.assert_array_equal(array, right[name], err_msg=name)
+
+
+def assert_same(left: Trace, right: Trace) -> None:
+    np.testing.assert_array_equal(left.first_obs, right.first_obs)
+    assert_same_rows(left.rows, right.rows)
+
+
+def assert_same_stats(left: EpisodeStats, right: EpisodeStats) -> None:
+    for field in fields(left):
+        np.testing.assert_array_equal(
+            getattr(left, field.name), getattr(right, field.name), err_msg=field.name
+        )
+
+
+def assert_within(spec: ArraySpec, array: np.ndarray) -> None:
+    assert array.dtype == spec.dtype
+    assert array.shape[-len(spec.shape) :] == spec.shape
+    assert np.isfinite(array).all()
+    assert array.min() >= spec.low
+    assert array.max() <= spec.high
+
+
+def test_every_registered_environment_has_a_row() -> None:
+    assert {case.name for case in CASES} == set(ENVS)
+
+
+@every_case
+def test_observations_keep_to_their_spec(case: Case) -> None:
+    with opened(case, 16) as env:
+        spec = env.env_spec
+        trace = play(env, random_actions(spec, NUM_STEPS, 16), byte=0xFF)
+    assert_within(spec.obs, trace.first_obs)
+    assert_within(spec.obs, trace.rows["obs"])
+    assert trace.ended.any()
+    assert_within(spec.obs, trace.rows["final_obs"][trace.ended])
+    assert np.isfinite(trace.rows["reward"]).all()
+    assert not (trace.rows["terminated"] & trace.rows["truncated"]).any()
+
+
+@every_case
+def test_garbage_in_the_buffers_changes_nothing(case: Case) -> None:
+    with opened(case, 8) as one, opened(case, 8) as other:
+        actions = random_actions(one.env_spec, NUM_STEPS, 8)
+        assert_same(play(one, actions, byte=0xFF), play(other, actions, byte=0x5A))
+
+
+@every_case
+def test_no_step_is_spent_on_a_reset(case: Case) -> None:
+    with opened(case, 8) as env:
+        trace = play(env, random_actions(env.env_spec, NUM_STEPS, 8))
+        stats = env.drain_stats()
+    for i in range(8):
+        when = np.flatnonzero(trace.ended[:, i]) + 1
+        np.testing.assert_array_equal(np.cumsum(stats.steps[stats.env == i]), when)
+
+
+@every_case
+def test_an_ending_step_shows_both_episodes(case: Case) -> None:
+    """final_obs is the last sight of the ended episode, obs the first of the next one."""
+    with opened(case, 16) as env:
+        trace = play(env, random_actions(env.env_spec, NUM_STEPS, 16))
+    final, first = trace.rows["final_obs"][trace.ended], trace.rows["obs"][trace.ended]
+    differ = (final != first).reshape(len(final), -1).any(axis=1)
+    assert len(differ) > 16
+    assert differ.mean() > 0.5
+
+
+@every_case
+def test_a_trajectory_depends_on_its_seed_and_actions_alone(case: Case) -> None:
+    with opened(case, 8) as env:
+        actions = random_actions(env.env_spec, NUM_STEPS, 8)
+        whole = play(env, actions)
+    for envs in (slice(0, 1), slice(5, 6), slice(2, 8)):
+        count = envs.stop - envs.start
+        with opened(case, count) as env:
+            part = play(env, actions[:, envs], seed=SEED + envs.start)
+        assert_same(whole.of(envs), part)
+
+
+@every_case
+def test_threads_change_nothing(case: Case) -> None:
+    num_envs = 1500
+    with opened(case, num_envs) as one, opened(case, num_envs, threads=2) as two:
+        actions = random_actions(one.env_spec, 24, num_envs)
+        assert_same(play(one, actions), play(two, actions))
+        assert_same_stats(one.drain_stats(), two.drain_stats())
+
+
+@every_case
+def test_starting_again_equals_a_fresh_environment(case: Case) -> None:
+    with opened(case, 4) as env, opened(case, 4) as fresh:
+        actions = random_actions(env.env_spec, 40, 4)
+        play(env, actions, seed=99)
+        env.drain_stats()
+        assert_same(play(env, actions), play(fresh, actions))
+        assert_same_stats(env.drain_stats(), fresh.drain_stats())
+
+
+@every_case
+@pytest.mark.parametrize("fresh", [False, True], ids=["same", "fresh"])
+def test_a_restored_state_continues_to_the_bit(case: Case, fresh: bool) -> None:
+    with opened(case, 8) as env, opened(case, 8) as other:
+        if not env.env_spec.exact_state:
+            pytest.skip("the environment says that its state is not exact")
+        actions = random_actions(env.env_spec, NUM_STEPS, 8)
+        out = StepBuffers.allocate(env.env_spec, 8)
+        env.start(SEED, out)
+        record(env, actions[:37], out)
+        env.drain_stats()
+        state = env.get_state()
+        kept = {name: array.copy() for name, array in state.items()}
+        expected = record(env, actions[37:], out)
+        stats = env.drain_stats()
+        for name, array in state.items():
+            assert array.dtype != object
+            np.testing.assert_array_equal(array, kept[name], err_msg="state is not a copy")
+        again = other if fresh else env
+        if fresh:
+            again.start(5, StepBuffers.allocate(env.env_spec, 8))
+        again.set_state(state)
+        assert_same_rows(record(again, actions[37:], out), expected)
+        assert_same_stats(again.drain_stats(), stats)
+
+
+@every_case
+def test_a_state_given_back_is_copied(case: Case) -> None:
+    with opened(case, 4) as env:
+        actions = random_actions(env.env_spec, 40, 4)
+        out = StepBuffers.allocate(env.env_spec, 4)
+        env.start(SEED, out)
+        record(env, actions[:10], out)
+        state = {name: array.copy() for name, array in env.get_state().items()}
+        expected = record(env, actions[10:], out)
+        env.set_state(state)
+        for array in state.values():
+            array.view(np.uint8)[...] = 0x5A
+        assert_same_rows(record(env, actions[10:], out), expected)
+
+
+def peak_bytes(call: Callable[[], None]) -> tuple[int, int]:
+    """The most memory that was in use at once during a call, and what stayed afterwards."""
+    tracemalloc.start()
+    try:
+        call()
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        call()
+        after, peak = tracemalloc.get_traced_memory()
+        return peak - before, after - before
+    finally:
+        tracemalloc.stop()
+
+
+@every_case
+def test_step_into_allocates_nothing(case: Case) -> None:
+    """Python may make a few small objects per call, but no array and nothing inside the kernel."""
+    num_envs, num_steps = 4096, 20
+    with opened(case, num_envs) as env:
+        out = StepBuffers.allocate(env.env_spec, num_envs)
+        actions = random_actions(env.env_spec, num_steps, num_envs)
+        env.start(SEED, out)
+
+        def run() -> None:
+            for row in actions:
+                env.step_into(row, out)
+
+        run()
+        env.drain_stats()
+        peak, left = peak_bytes(run)
+        env.drain_stats()
+        _nrt_python.memsys_enable_stats()
+        before = rtsys.get_allocation_stats()
+        blocks = sys.getallocatedblocks()
+        run()
+        grown = sys.getallocatedblocks() - blocks
+        after = rtsys.get_allocation_stats()
+    # One byte per environment would be 4096.
+    assert peak < 2048
+    assert left < 512
+    assert grown < 32
+    assert after.alloc == before.alloc
+
+
+@every_case
+def test_each_finished_episode_is_reported_once(case: Case) -> None:
+    with opened(case, 8) as env:
+        actions = random_actions(env.env_spec, NUM_STEPS, 8)
+        out = StepBuffers.allocate(env.env_spec, 8)
+        env.start(SEED, out)
+        steps, returns = np.zeros(8, np.int64), np.zeros(8)
+        expected: list[tuple[int, int]] = []
+        expected_returns: list[float] = []
+        reported: list[EpisodeStats] = []
+        for t, row in enumerate(actions):
+            env.step_into(row, out)
+            steps += 1
+            returns += out.reward
+            ended = out.terminated | out.truncated
+            expected += [(int(i), int(steps[i])) for i in np.flatnonzero(ended)]
+            expected_returns += returns[ended].tolist()
+            steps[ended] = 0
+            returns[ended] = 0
+            if t % 17 == 16:
+                reported.append(env.drain_stats())
+        reported.append(env.drain_stats())
+        assert env.drain_stats().count == 0
+    assert sum(stats.count for stats in reported) == len(expected) > 8
+    rows = [row for stats in reported for row in zip(stats.env, stats.steps, strict=True)]
+    assert rows == expected
+    found = np.concatenate([stats.ret for stats in reported])
+    np.testing.assert_allclose(found, expected_returns, rtol=1e-5, atol=1e-4)
+    assert all(
+        len(getattr(stats, field.name)) == stats.count
+        for stats in reported
+        for field in fields(stats)
+    )
+
+
+@every_case
+def test_rollout_rows_are_written_in_place(case: Case) -> None:
+    """`out` may be row t of a (T, N, ...) memory; no other row is touched."""
+    num_steps, num_envs = 30, 6
+    with opened(case, num_envs) as env, opened(case, num_envs) as plain:
+        spec = env.env_spec
+        actions = random_actions(spec, num_steps, num_envs)
+        expected = play(plain, actions)
+        whole = poisoned(spec, num_envs * (num_steps + 1), 0x5B)
+        memory = {
+            field.name: array.reshape(num_steps + 1, num_envs, *array.shape[1:])
+            for field in fields(whole)
+            if (array := getattr(whole, field.name)) is not None
+        }
+        env.start(SEED, StepBuffers.allocate(spec, num_envs))
+        for t, row in enumerate(actions):
+            beyond = {name: array[t + 1 :].copy() for name, array in memory.items()}
+            env.step_into(row, StepBuffers(**{name: array[t] for name, array in memory.items()}))
+            for name, array in memory.items():
+                np.testing.assert_array_equal(array[t + 1 :], beyond[name], err_msg=name)
+    for name, array in memory.items():
+        got = array[:-1].copy()
+        if name.startswith("final_"):
+            got[~expected.ended] = 0
+        np.testing.assert_array_equal(got, expected.rows[name], err_msg=name)
+
+
+@every_case
+def test_masks_come_exactly_when_promised(case: Case) -> None:
+    with opened(case, 16) as env:
+        spec = env.env_spec
+        out = poisoned(spec, 16, 0xFF)
+        assert (out.mask is not None) == spec.has_mask
+        if not spec.has_mask:
+            return
+        env.start(SEED, out)
+        assert isinstance(spec.action, DiscreteSpec)
+        assert out.mask is not None
+        assert out.mask.any(axis=1).all()
+        trace = record(env, random_actions(spec, NUM_STEPS, 16), out)
+    assert trace["mask"].dtype == bool
+    assert trace["mask"].shape == (NUM_STEPS, 16, spec.action.n)
+    assert not trace["mask"].all()
+    ended = trace["terminated"] | trace["truncated"]
+    assert not trace["final_mask"][ended].all()
+
+
+@every_case
+def test_actions_are_only_read(case: Case) -> None:
+    with opened(case, 4) as env:
+        out = StepBuffers.allocate(env.env_spec, 4)
+        env.start(SEED, out)
+        actions = random_actions(env.env_spec, 1, 4)[0]
+        actions.flags.writeable = False
+        env.step_into(actions, out)
+        out.obs[...] = 0
+        env.step_into(actions, out)
+
+
+@every_case
+def test_close_may_be_called_twice(case: Case) -> None:
+    env = case.make(2)
+    env.start(SEED, StepBuffers.allocate(env.env_spec, 2))
+    env.close()
+    env.close()
+
+
+@every_case
+def test_envs_of_one_batch_differ(case: Case) -> None:
+    with opened(case, 16) as env:
+        actions = np.repeat(random_actions(env.env_spec, NUM_STEPS, 1), 16, axis=1)
+        trace = play(env, actions)
+    assert not (trace.rows["obs"] == trace.rows["obs"][:, :1]).all()
