@@ -12,6 +12,7 @@ import ast
 import dataclasses
 import inspect
 import math
+import re
 import reprlib
 import textwrap
 import types
@@ -186,6 +187,9 @@ def _describe_range(meta: msgspec.Meta | None) -> str:
     return " and ".join(f"{word} {n}" for word, n in ends.items() if n is not None)
 
 
+_UNSOUND = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, and halves of characters that no file can hold."""
+
 _WORDS: dict[Any, str] = {
     int: "an integer",
     float: "a number",
@@ -234,7 +238,7 @@ def _is_sound(value: Any) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, str):
-        return all(char.isprintable() for char in value)
+        return _UNSOUND.search(value) is None
     if isinstance(value, tuple | list):
         return all(map(_is_sound, value))
     return True

@@ -1,0 +1,109 @@
+"""Random valid settings of any config class, drawn from its annotations alone."""
+
+from __future__ import annotations
+
+import types
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from hypothesis import strategies as st
+from msgspec import Meta
+
+from briskrl.algos.config import DQNConfig
+from briskrl.core.config import field_hints
+from briskrl.envs.snake.config import SnakeConfig
+from briskrl.train.config import TrainConfig
+
+LARGE = 2**40
+
+# What file formats and shells can carry: anything but control characters and lone surrogates. The
+# word "none" unsets an optional flag.
+texts = st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=20).filter(
+    lambda text: text.lower() != "none"
+)
+
+
+def values(hint: Any) -> st.SearchStrategy[Any]:
+    """Values a field with this annotation accepts."""
+    meta = Meta()
+    if get_origin(hint) is Annotated:
+        hint, meta = get_args(hint)
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return st.one_of(*map(values, args))
+    if origin is Literal:
+        return st.sampled_from(args)
+    if origin is tuple and args[-1] is Ellipsis:
+        return st.lists(values(args[0]), min_size=meta.min_length or 0, max_size=4).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(values, args))
+    if hint is int:
+        low = -LARGE if meta.ge is None else meta.ge
+        return st.integers(low, LARGE if meta.le is None else meta.le)
+    if hint is float:
+        return floats(meta)
+    return {bool: st.booleans(), str: texts, types.NoneType: st.none()}[hint]
+
+
+def floats(meta: Meta) -> st.SearchStrategy[float]:
+    low = meta.ge if meta.ge is not None else meta.gt
+    return st.floats(
+        low, meta.le, exclude_min=meta.gt is not None, allow_nan=False, allow_infinity=False
+    )
+
+
+def fields(cls: type) -> st.SearchStrategy[dict[str, Any]]:
+    hints = {name: hint for name, hint in field_hints(cls).items() if hint is not Any}
+    return st.fixed_dictionaries({name: values(hint) for name, hint in hints.items()})
+
+
+def dqn(drawn: dict[str, Any]) -> DQNConfig:
+    """A config that `check` accepts, as near to the drawn one as that goes."""
+    config = DQNConfig(**drawn)
+    ratio = config.train_steps_ratio
+    return replace(
+        config,
+        train_steps_ratio=ratio if isinstance(ratio, str) else abs(ratio) or 1.0,
+        buffer_size=max(config.buffer_size, config.batch_size, config.learning_starts),
+        v_min=min(config.v_min, config.v_max),
+        v_max=max(config.v_min, config.v_max) + 1,
+        atoms=config.atoms if abs(config.v_min - config.v_max) < 1e9 else 1,
+    )
+
+
+def snake(drawn: dict[str, Any]) -> SnakeConfig:
+    config = SnakeConfig(**drawn)
+    low, high = sorted(config.start_fill)
+    config = replace(config, start_fill=(low, high), mirror=False)
+    if config.grid_frame == "ego":
+        config = replace(config, width=config.height)
+    if config.start == "cycle" and config.check():
+        config = replace(config, height=10, width=10, start_fill=(0.1, 0.9))
+    return config
+
+
+dqn_configs = fields(DQNConfig).map(dqn)
+snake_configs = fields(SnakeConfig).map(snake)
+
+
+@st.composite
+def train_configs(draw: st.DrawFn) -> TrainConfig:
+    from briskrl.algos.registry import ALGOS
+
+    drawn = draw(fields(TrainConfig))
+    drawn |= {"env": "snake", "algo": draw(st.sampled_from(sorted(ALGOS)))}
+    return TrainConfig(**drawn, env_config=draw(snake_configs), algo_config=draw(dqn_configs))
+
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=12)
+    | st.dates()
+    | st.binary(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+"""Any value a file could hold, right or wrong."""
