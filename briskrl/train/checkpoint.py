@@ -182,12 +182,10 @@ class Checkpointer:
         return base if same and _chunk_file(name) in base.files else None
 
     def _free_name(self, step: int) -> Path:
-        target = self.folder / f"step_{step:012d}"
-        number = 1
-        while target.exists():
-            number += 1
-            target = self.folder / f"step_{step:012d}-{number}"
-        return target
+        name = f"step_{step:012d}"
+        taken = [_place(path.name) for path in list_checkpoints(self.folder)]
+        number = max((number for other, number in taken if other == step), default=0) + 1
+        return self.folder / (name if number == 1 else f"{name}-{number}")
 
     def _rotate(self) -> None:
         good = [path for path in list_checkpoints(self.folder) if path not in self._damaged]
@@ -231,11 +229,9 @@ class Checkpointer:
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """Checkpoint folders, newest first, good or not."""
-    found = []
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if match := _FOLDER.fullmatch(path.name):
-            found.append((int(match[1]), int(match[2] or 1), path))
-    return [path for _, _, path in sorted(found, reverse=True)]
+    found = folder.iterdir() if folder.is_dir() else ()
+    named = [path for path in found if _FOLDER.fullmatch(path.name)]
+    return sorted(named, key=lambda path: _place(path.name), reverse=True)
 
 
 def read_newest(folder: Path) -> SavedRun:
@@ -262,6 +258,13 @@ def read_newest(folder: Path) -> SavedRun:
         f"No checkpoint in {folder} can be used. {found} "
         "Restore the folder from a copy if there is one, or start a new run."
     )
+
+
+def _place(name: str) -> tuple[int, int]:
+    """Step of a checkpoint's name, and its number among those of the same step."""
+    match = _FOLDER.fullmatch(name)
+    assert match is not None
+    return int(match[1]), int(match[2] or 1)
 
 
 def _missing_latest(folder: Path, paths: Iterable[Path]) -> list[str]:
