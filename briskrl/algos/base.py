@@ -19,8 +19,8 @@ class Algorithm(Protocol):
         """Do the first `updates` gradient updates of `batch`, in order.
 
         Returns:
-            (K, B) size of each transition's error, valid until the next call; for memories that
-            want feedback.
+            (K, B) size of each transition's error, valid until the next call; zeros if the config
+            asks for a memory that wants no feedback.
 
         Raises:
             DivergedError: Several updates in a row were not finite.

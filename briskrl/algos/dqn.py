@@ -119,41 +119,37 @@ class DQN:
         mask = None if views.next_mask is None else views.next_mask[rows].flatten(0, 1)
         out = self.target(next_obs)
         chooser = self.online(next_obs) if self.config.double else out
-        chooser_values = legal_values(action_values(chooser, self._support), mask)
+        best = legal_values(action_values(chooser, self._support), mask).argmax(1)
+        chosen = of_actions(out, best)
         if self._support is None:
-            if self.config.double:
-                next_value = out.gather(1, chooser_values.argmax(1, keepdim=True)).squeeze(1)
-            else:
-                next_value = chooser_values.amax(1)
-            return td_target(reward, discount, next_value).unflatten(0, (end - begin, -1))
-        best = chooser_values.argmax(1)
-        chosen = out[torch.arange(len(best), device=self.device), best]
-        projected = project_distribution(chosen.softmax(1), reward, discount, self._support)
-        return projected.unflatten(0, (end - begin, -1))
+            targets = td_target(reward, discount, chosen)
+        else:
+            targets = project_distribution(chosen.softmax(1), reward, discount, self._support)
+        return targets.unflatten(0, (end - begin, -1))
 
     def _one_update(self, views: _BatchViews, k: int, target: Tensor) -> None:
-        out = self.online(views.obs[k])
-        action = views.action[k]
-        if self._support is None:
-            error = out.gather(1, action.unsqueeze(1)).squeeze(1) - target
-            losses = huber(error)
-        else:
-            rows = torch.arange(len(action), device=self.device)
-            losses = error = cross_entropy(out[rows, action], target)
-        loss = (losses * views.weight[k]).mean()
+        prediction = of_actions(self.online(views.obs[k]), views.action[k])  # (B,) or (B, Z)
+        loss_of = huber if self._support is None else cross_entropy
+        losses = loss_of(prediction, target)
+        if self.config.prioritized:
+            error = prediction - target if self._support is None else losses
+            self._errors[k] = error.detach().abs().cpu().numpy()
+            losses = losses * views.weight[k]
+        self._apply(losses.mean())
+        self._updates += 1
+        if self.config.target_unit == "updates" and self._updates % self.config.target_every == 0:
+            self._sync()
+
+    def _apply(self, loss: Tensor) -> None:
         self.online_flat.gradients.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
         norm = self.online_flat.clip_gradients(self.config.max_grad_norm)
-        self._errors[k] = error.detach().abs().cpu().numpy()
         if math.isfinite(norm):
             self._non_finite_run = 0
             self.adam.step()
             self._sums.add(loss.detach(), norm)
         else:
             self._skip()
-        self._updates += 1
-        if self.config.target_unit == "updates" and self._updates % self.config.target_every == 0:
-            self._sync()
 
     def _skip(self) -> None:
         self._non_finite_run += 1
@@ -234,6 +230,12 @@ def greedy_actions(
 def action_values(out: Tensor, support: Tensor | None) -> Tensor:
     """Expected returns (B, A) from a network's output (B, A) or logits (B, A, Z)."""
     return out if support is None else out.softmax(2) @ support
+
+
+def of_actions(out: Tensor, action: Tensor) -> Tensor:
+    """What a network's output (B, A) or (B, A, Z) says of one action (B,) each: (B,) or (B, Z)."""
+    index = action.view(-1, 1, *(1,) * (out.dim() - 2)).expand(-1, 1, *out.shape[2:])
+    return out.gather(1, index).squeeze(1)
 
 
 class _Sums:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 def legal_values(values: Tensor, mask: Tensor | None) -> Tensor:
@@ -22,10 +23,9 @@ def td_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
     return reward + discount * next_value
 
 
-def huber(error: Tensor) -> Tensor:
+def huber(prediction: Tensor, target: Tensor) -> Tensor:
     """Elementwise Huber loss with threshold 1: quadratic inside, linear outside."""
-    size = error.abs()
-    return torch.where(size < 1, 0.5 * error * error, size - 0.5)
+    return functional.smooth_l1_loss(prediction, target, reduction="none")
 
 
 def project_distribution(

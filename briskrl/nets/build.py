@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -45,6 +45,7 @@ class QNetwork(nn.Module):
         self.head = QHead(
             self.body.features, actions, options.atoms, dueling=options.dueling, linear=linear
         )
+        self._noisy = [layer for layer in self.modules() if isinstance(layer, NoisyLinear)]
 
     def forward(self, obs: Tensor) -> Tensor:
         """(B, *obs) -> (B, A) or (B, A, atoms)."""
@@ -55,11 +56,8 @@ class QNetwork(nn.Module):
 
     def resample(self, generator: torch.Generator) -> None:
         """Draw new noise for noisy layers, if there are any."""
-        for layer in self._noisy_layers():
+        for layer in self._noisy:
             layer.resample(generator)
-
-    def _noisy_layers(self) -> Iterator[NoisyLinear]:
-        return (layer for layer in self.modules() if isinstance(layer, NoisyLinear))
 
 
 def build_q_network(

@@ -63,7 +63,7 @@ def forward(network, obs) -> np.ndarray:
 @pytest.mark.parametrize("masked", [False, True])
 def test_errors_are_value_minus_target_computed_by_hand(double, masked):
     env = spec(mask=masked)
-    algo = make(small(double=double), env)
+    algo = make(small(double=double, prioritized=True), env)
     algo.target_flat.values += 0.3 * torch.randn(len(algo.target_flat.values))
     batch = random_batch(env, 1)
     online, next_online = forward(algo.online, batch.obs[0]), forward(algo.online, batch.next_obs[0])
@@ -82,7 +82,7 @@ def test_errors_are_value_minus_target_computed_by_hand(double, masked):
 
 
 def test_the_gradient_is_the_weighted_mean_of_clipped_errors():
-    algo = make(small(max_grad_norm=0.0))
+    algo = make(small(max_grad_norm=0.0, prioritized=True))
     batch = random_batch(spec(), 1)
     q = algo.online(torch.from_numpy(batch.obs[0]))
     target = batch.reward[0] + batch.discount[0] * forward(algo.target, batch.next_obs[0]).max(1)
@@ -108,7 +108,7 @@ def test_dueling_values_average_to_the_state_value():
 
 
 def test_distributional_errors_are_the_cross_entropy_by_hand():
-    algo = make(small(atoms=7, double=True))
+    algo = make(small(atoms=7, double=True, prioritized=True))
     batch = random_batch(spec(), 1)
     support = np.linspace(-5, 5, 7)
     logits = torch.from_numpy(forward(algo.online, batch.obs[0]))
@@ -129,7 +129,7 @@ def test_distributional_errors_are_the_cross_entropy_by_hand():
 
 @pytest.mark.parametrize("preset", DQN_PRESETS)
 def test_every_preset_overfits_one_batch(preset):
-    config = small(**DQN_PRESETS[preset], lr=3e-3)
+    config = small(**{**DQN_PRESETS[preset], "prioritized": True}, lr=3e-3)
     algo = make(config)
     batch = random_batch(spec(), 1)
     batch.discount[...] = 0

@@ -25,13 +25,13 @@ def test_td_target_bootstraps_by_its_discount():
 
 
 def test_huber_is_quadratic_inside_one_and_linear_outside():
-    values = huber(torch.tensor([0.0, 0.5, -0.5, 1.0, 3.0, -4.0]))
+    values = huber(torch.tensor([2.0, 2.5, 1.5, 3.0, 5.0, -2.0]), torch.full((6,), 2.0))
     assert values.tolist() == pytest.approx([0.0, 0.125, 0.125, 0.5, 2.5, 3.5])
 
 
 def test_huber_gradient_is_the_clipped_error():
     error = torch.tensor([0.3, -0.7, 2.0, -9.0], requires_grad=True)
-    huber(error).sum().backward()
+    huber(error, torch.zeros(4)).sum().backward()
     assert error.grad.tolist() == pytest.approx([0.3, -0.7, 1.0, -1.0])
 
 

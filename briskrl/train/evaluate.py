@@ -1,0 +1,127 @@
+"""How well a policy plays: greedy episodes with seeds that training never saw."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.algos.base import Policy
+from briskrl.algos.registry import ALGOS
+from briskrl.core.config import build, settings
+from briskrl.core.rng import derive_seed
+from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec
+from briskrl.core.types import JSON, StepBuffers
+from briskrl.envs.base import VecEnv
+from briskrl.envs.make import make_env
+from briskrl.train.resolve import algo_config_class, env_config
+from briskrl.train.rundir import RunDir
+from briskrl.train.session import load_object
+
+MAX_ENVS = 256
+"""Episodes played side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalResult:
+    """Statistics over independent episodes."""
+
+    episodes: int
+    mean_return: float
+    std_return: float
+    mean_score: float
+    std_score: float
+    max_score: float
+    win_rate: float
+    mean_steps: float
+    seed: int
+
+    def as_json(self) -> dict[str, JSON]:
+        """The record as a JSON object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A policy together with the environment it plays."""
+
+    policy: Policy
+    env: str
+    env_config: object
+
+
+def load_policy(run_dir: str | Path) -> Agent:
+    """The newest saved policy of a run, with the environment it was trained on.
+
+    Raises:
+        RunFolderError: There is no run, or it has saved no policy yet.
+    """
+    state, about = RunDir.open(Path(run_dir)).load_policy_files()
+    action: DiscreteSpec | BoxSpec
+    if "n" in about["action"]:
+        action = DiscreteSpec(about["action"]["n"])
+    else:
+        action = BoxSpec(**{**about["action"], "shape": tuple(about["action"]["shape"])})
+    obs = about["obs"]
+    policy: Policy = load_object(ALGOS.get(about["algo"]).policy)(
+        build(algo_config_class(about["algo"]), settings(about["algo_config"])),
+        ArraySpec.of(tuple(obs["shape"]), obs["dtype"], obs["low"], obs["high"]),
+        action,
+        state.arrays,
+    )
+    return Agent(policy, about["env"], env_config(about["env"], **about["env_config"]))
+
+
+def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0) -> EvalResult:
+    """How well the newest policy of a run plays; see `evaluate_agent`."""
+    return evaluate_agent(load_policy(run_dir), episodes=episodes, seed=seed)
+
+
+def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
+    """Play `episodes` games, each with a seed of its own, and count every one of them.
+
+    Game k depends on `seed` and k alone. Each environment contributes its first episode only: taking
+    whichever episodes end first would favour short ones.
+    """
+    num_envs = min(episodes, MAX_ENVS)
+    env = make_env(agent.env, num_envs, config=agent.env_config)
+    base = derive_seed(seed, "evaluate")
+    try:
+        waves = [
+            _first_episodes(agent.policy, env, base + first)[: episodes - first]
+            for first in range(0, episodes, num_envs)
+        ]
+    finally:
+        env.close()
+    games = np.concatenate(waves)
+    returns, scores, steps, won = games.T
+    return EvalResult(
+        episodes=episodes,
+        mean_return=float(returns.mean()),
+        std_return=float(returns.std()),
+        mean_score=float(scores.mean()),
+        std_score=float(scores.std()),
+        max_score=float(scores.max()),
+        win_rate=float(won.mean()),
+        mean_steps=float(steps.mean()),
+        seed=seed,
+    )
+
+
+def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float64]:
+    """Return, score, steps and win of the first episode of every environment, (N, 4)."""
+    buffers = StepBuffers.allocate(env.env_spec, env.num_envs)
+    env.start(seed, buffers)
+    env.drain_stats()
+    games = np.full((env.num_envs, 4), np.nan)
+    missing = env.num_envs
+    while missing:
+        env.step_into(policy.act(buffers.obs, buffers.mask), buffers)
+        ended = env.drain_stats()
+        new = np.isnan(games[ended.env, 0])
+        columns = (ended.ret, ended.score, ended.steps, ended.won)
+        games[ended.env[new]] = np.stack([column[new] for column in columns], axis=1)
+        missing -= int(new.sum())
+    return games

@@ -1,0 +1,135 @@
+"""The one training loop: train(config) and resume(run folder)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from briskrl.core.config import to_toml
+from briskrl.core.errors import ConfigError, DivergedError
+from briskrl.train.atomic import replace as replace_file
+from briskrl.train.config import TrainConfig
+from briskrl.train.hooks import CheckpointHook, Hook, ReportHook
+from briskrl.train.report import Reporter, RunResult, Silent, StopReason
+from briskrl.train.resolve import complete, load_config
+from briskrl.train.run import Run
+from briskrl.train.rundir import RunDir, refuse_taken
+from briskrl.train.session import Session
+from briskrl.train.signals import StopRequest
+from briskrl.train.warmup import warm_up
+
+
+def train(
+    config: TrainConfig, *, reporter: Reporter | None = None, hooks: Sequence[Hook] = ()
+) -> RunResult:
+    """Train from the beginning in a new run folder.
+
+    Args:
+        config: What to train; absent nested configs take their defaults.
+        reporter: Who is told about progress.
+        hooks: Called between iterations, after the run's own.
+
+    Raises:
+        ConfigError: Something in the config cannot be used; nothing has been written.
+        RunFolderError: The run folder exists already.
+    """
+    config = complete(config)
+    path = None if config.run_dir is None else Path(config.run_dir)
+    if path is not None:
+        refuse_taken(path)
+    # Whatever is wrong with the config shows here, before anything is written.
+    session = Session(config)
+    folder = RunDir.create(
+        path, env=config.env, algo=config.algo, seed=config.seed, config_toml=to_toml(config)
+    )
+    return _go(session, folder, reporter or Silent(), hooks, resumed=False)
+
+
+def resume(
+    run_dir: str | Path,
+    *,
+    steps: int | None = None,
+    reporter: Reporter | None = None,
+    hooks: Sequence[Hook] = (),
+) -> RunResult:
+    """Continue a run from its newest good checkpoint, to the same bits as if never stopped.
+
+    Args:
+        run_dir: The run folder.
+        steps: A new budget of transitions in total, to train a finished run further.
+        reporter: Who is told about progress.
+        hooks: Called between iterations, after the run's own.
+
+    Raises:
+        RunFolderError: No run, no usable checkpoint, or another process is writing.
+        ConfigError: The run has already reached its budget.
+    """
+    folder = RunDir.open(Path(run_dir)).lock()
+    config = load_config(folder.config_path)
+    if steps is not None:
+        config = replace(config, steps=steps)
+        replace_file(folder.config_path, to_toml(config).encode())
+    return _go(Session(config), folder, reporter or Silent(), hooks, resumed=True)
+
+
+def _go(
+    session: Session, folder: RunDir, reporter: Reporter, hooks: Sequence[Hook], *, resumed: bool
+) -> RunResult:
+    config = session.config
+    run = Run(session, folder, reporter)
+    own = [
+        ReportHook(config.log_seconds),
+        CheckpointHook(steps=config.checkpoint_steps, seconds=config.checkpoint_seconds),
+    ]
+    try:
+        with StopRequest() as stop:
+            _prepare(run, resumed=resumed)
+            stopped = _iterate(run, [*own, *hooks], stop)
+            run.report()
+            run.save()
+            result = run.finish(stopped)
+    except DivergedError as error:
+        raise run.dump_diverged(error) from error
+    finally:
+        run.close()
+    reporter.on_end(result)
+    return result
+
+
+def _prepare(run: Run, *, resumed: bool) -> None:
+    session, config = run.session, run.session.config
+    seconds = 0.0
+    if config.warmup:
+        seconds = warm_up(session)
+    else:
+        session.start()
+    if resumed:
+        run.load()
+        if _is_done(session):
+            raise ConfigError(
+                f"The run in {run.folder.path} has reached its budget "
+                f"({session.clock.env_steps:,} steps). Train it further with: "
+                f"brisk resume {run.folder.path} --steps {2 * session.clock.env_steps}"
+            )
+    run.announce(session.clock.env_steps if resumed else None)
+    run.reporter.on_warmup(seconds)
+    run.begin(seconds)
+
+
+def _iterate(run: Run, hooks: Sequence[Hook], stop: StopRequest) -> StopReason:
+    session = run.session
+    while not _is_done(session):
+        ended = session.iterate()
+        run.record(ended)
+        for hook in hooks:
+            hook(run)
+        if stop.requested is not None:
+            return stop.requested
+    return "finished"
+
+
+def _is_done(session: Session) -> bool:
+    config, clock = session.config, session.clock
+    out_of_episodes = config.episodes is not None and clock.episodes >= config.episodes
+    return clock.env_steps >= config.steps or out_of_episodes

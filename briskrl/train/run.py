@@ -1,0 +1,199 @@
+"""A session in its run folder: what is recorded, saved and told while it trains."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from time import perf_counter, process_time
+
+from briskrl.core.config import to_dict
+from briskrl.core.errors import DivergedError
+from briskrl.core.types import JSON, EpisodeStats, State
+from briskrl.train.checkpoint import Checkpointer, list_checkpoints
+from briskrl.train.metrics import MetricLog, RecentEpisodes, TensorBoardSink
+from briskrl.train.report import Progress, Reporter, RunInfo, RunResult, StopReason
+from briskrl.train.rundir import RunDir
+from briskrl.train.session import Session
+from briskrl.train.tensors import write_tensors
+
+
+class Run:
+    """Everything a running session writes, and the numbers it is asked for."""
+
+    def __init__(self, session: Session, folder: RunDir, reporter: Reporter) -> None:
+        self.session = session
+        self.folder = folder
+        self.reporter = reporter
+        config = session.config
+        self.checkpointer = Checkpointer(folder.checkpoints, config.keep_checkpoints)
+        sinks = [TensorBoardSink(folder.tensorboard)] if config.tensorboard else []
+        self.log = MetricLog(folder.path, flush_s=config.log_seconds, sinks=sinks)
+        self.recent = RecentEpisodes()
+        self._warmup_s = 0.0
+        self._first_step = 0
+        self._saved_step = -1
+        self._last = (0.0, 0)
+        self._wall_begin = self._cpu_begin = 0.0
+
+    def load(self) -> None:
+        """Continue from the newest good checkpoint, or from the beginning if there is none yet."""
+        if not list_checkpoints(self.folder.checkpoints):
+            self.reporter.on_note("There is no checkpoint yet: the run starts from the beginning.")
+            self.log.truncate_to({})
+            return
+        saved = self.checkpointer.load()
+        for note in saved.notes:
+            self.reporter.on_note(note)
+        self.session.load_parts(saved.parts, saved.clock)
+        self.checkpointer.load_memory(saved, self.session.memory)
+        logs = saved.parts["logs"]
+        self.recent.load_state(State(logs.arrays, logs.scalars["recent"]))
+        self.log.truncate_to(logs.scalars["offsets"])
+        self._saved_step = self.session.clock.env_steps
+
+    def announce(self, resumed_from: int | None) -> None:
+        """Tell the reporter and the run folder what is about to run."""
+        config = self.session.config
+        exact = self.session.env.env_spec.exact_state
+        self.folder.begin_session(
+            seed=config.seed,
+            threads=config.threads,
+            exactness="bit-exact" if exact else "not bit-exact: env",
+        )
+        self.reporter.on_start(
+            RunInfo(
+                run_dir=str(self.folder.path),
+                env=config.env,
+                algo=config.algo,
+                device=str(self.session.device),
+                threads=config.threads,
+                num_envs=config.num_envs,
+                total_steps=config.steps,
+                resumed_from=resumed_from,
+            )
+        )
+
+    def begin(self, warmup_s: float) -> None:
+        """Start the clocks that the results are measured by."""
+        self._warmup_s = warmup_s
+        self._first_step = self.session.clock.env_steps
+        self._last = (0.0, self._first_step)
+        self.session.timer.reset()
+        self._wall_begin = perf_counter()
+        self._cpu_begin = process_time()
+
+    def record(self, ended: EpisodeStats) -> None:
+        """Take note of ended episodes."""
+        if ended.count:
+            self.recent.add(ended)
+            self.log.episodes(self.session.clock.env_steps, ended)
+        self.log.tick()
+
+    def report(self) -> None:
+        """Write a row of metrics and the status file, and tell the reporter."""
+        extras = self.session.algo.progress(self.session.clock)
+        progress = self._progress(extras)
+        row = asdict(progress)
+        phases = row.pop("phases")
+        self.log.metrics({**row, **extras})
+        self.log.phases({"env_steps": progress.env_steps, **phases})
+        self.folder.write_status({"state": "running", **row})
+        self.reporter.on_progress(progress)
+
+    def save(self) -> None:
+        """Write a checkpoint and the policy, unless this very moment is saved already."""
+        step = self.session.clock.env_steps
+        if step == self._saved_step:
+            return
+        state = self.session.state()
+        recent = self.recent.state()
+        state.parts["logs"] = State(
+            recent.arrays, {"recent": recent.scalars, "offsets": self.log.offsets()}
+        )
+        self.checkpointer.save(step, state)
+        self.folder.save_policy(state.parts["model"], self._policy_description())
+        self._saved_step = step
+
+    def dump_diverged(self, error: DivergedError) -> DivergedError:
+        """Save the batch that training broke on; returns the error with its place added."""
+        path = self.folder.path / "diverged_batch.safetensors"
+        batch = self.session.learner.batch
+        arrays = {name: array for name, array in asdict(batch).items() if array is not None}
+        write_tensors(path, arrays)
+        return DivergedError(f"{error} The batch is in {path}; the last checkpoint is intact.")
+
+    def finish(self, stopped: StopReason) -> RunResult:
+        """Write the last words and return the result."""
+        result = self._result(stopped)
+        row = {name: value for name, value in asdict(result).items() if name != "phases"}
+        self.folder.write_status({"state": stopped, "total_steps": self.session.config.steps, **row})
+        self.folder.end_session(stopped)
+        return result
+
+    def close(self) -> None:
+        """Write what waits and release everything."""
+        self.log.close()
+        self.session.close()
+        self.folder.close()
+
+    def _progress(self, extras: dict[str, float]) -> Progress:
+        clock = self.session.clock
+        wall = perf_counter() - self._wall_begin
+        last_wall, last_steps = self._last
+        self._last = (wall, clock.env_steps)
+        return Progress(
+            env_steps=clock.env_steps,
+            total_steps=self.session.config.steps,
+            episodes=clock.episodes,
+            updates=clock.updates,
+            wall_s=wall,
+            cpu_s=process_time() - self._cpu_begin,
+            steps_per_s=(clock.env_steps - last_steps) / max(1e-9, wall - last_wall),
+            mean_return=self.recent.mean_return,
+            mean_score=self.recent.mean_score,
+            epsilon=extras.get("epsilon"),
+            loss=extras.get("loss"),
+            phases=self.session.timer.seconds(),
+        )
+
+    def _result(self, stopped: StopReason) -> RunResult:
+        session, clock = self.session, self.session.clock
+        wall = perf_counter() - self._wall_begin
+        return RunResult(
+            run_dir=str(self.folder.path),
+            algo=session.config.algo,
+            env=session.config.env,
+            seed=session.config.seed,
+            env_steps=clock.env_steps,
+            episodes=clock.episodes,
+            steps_per_episode=clock.env_steps / clock.episodes if clock.episodes else None,
+            updates=clock.updates,
+            updates_per_transition=clock.updates / max(1, session.cadence.earning),
+            learning_starts=session.cadence.starts,
+            wall_s=wall,
+            cpu_s=process_time() - self._cpu_begin,
+            warmup_s=self._warmup_s,
+            steps_per_s=(clock.env_steps - self._first_step) / max(1e-9, wall),
+            phases=session.timer.seconds(),
+            mean_return=self.recent.mean_return,
+            mean_score=self.recent.mean_score,
+            exact_resume=session.env.env_spec.exact_state,
+            stopped=stopped,
+        )
+
+    def _policy_description(self) -> dict[str, JSON]:
+        config, spec = self.session.config, self.session.env.env_spec
+        return {
+            "algo": config.algo,
+            "algo_config": to_dict(config.algo_config),
+            "env": config.env,
+            "env_config": to_dict(config.env_config),
+            "env_steps": self.session.clock.env_steps,
+            "seed": config.seed,
+            "obs": {
+                "shape": list(spec.obs.shape),
+                "dtype": spec.obs.dtype.name,
+                "low": spec.obs.low,
+                "high": spec.obs.high,
+            },
+            "action": asdict(spec.action),
+        }
