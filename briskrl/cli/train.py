@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import Parser, add_flags, clashes, flag_layer
 from briskrl.cli.listing import columns
-from briskrl.core.config import Setting, to_dict
-from briskrl.core.config_file import Layer, dump_toml, read_file
+from briskrl.core.config import Setting, to_dict, to_toml
+from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.envs.registry import ENVS
 from briskrl.train.config import TrainConfig
@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
     """Train, or print the settings that would be trained with."""
     config, args = read_words(argv)
     if args.print_config:
-        print(json.dumps(to_dict(config)) if args.json else dump_toml(config).rstrip("\n"))
+        print(json.dumps(to_dict(config)) if args.json else to_toml(config).rstrip("\n"))
         return 0
     from briskrl.cli.session import drive
     from briskrl.train.loop import train

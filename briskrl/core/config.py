@@ -154,6 +154,13 @@ def to_dict(config: Any) -> dict[str, Any]:
     return plain
 
 
+def to_toml(config: Any) -> str:
+    """The config as a TOML file that `--config` reads back to the same config."""
+    import tomli_w
+
+    return tomli_w.dumps(to_dict(config))
+
+
 def describe(hint: Any) -> str:
     """What a field takes, in words: "an integer of at least 1" or "one of cpu, cuda"."""
     base, meta = _strip(hint)

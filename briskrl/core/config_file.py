@@ -1,4 +1,4 @@
-"""Configuration files: TOML, JSON and YAML, read as data with the line of every key; TOML written.
+"""Configuration files: TOML, JSON and YAML, read as data with the line of every key.
 
 Reading never runs code. What a file may say is decided by `briskrl.core.config`; here only its
 syntax can be wrong.
@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from briskrl.core.config import Setting, Settings, to_dict
+from briskrl.core.config import Setting, Settings
 from briskrl.core.errors import ConfigError
 
 Lines = dict[tuple[str, ...], int]
@@ -64,13 +64,6 @@ def read_file(path: str | Path) -> Layer:
     if not isinstance(data, dict):
         raise ConfigError(f"{path} must hold keys and values, not one {type(data).__name__}.")
     return _layer(data, str(path), lines)
-
-
-def dump_toml(config: Any) -> str:
-    """The config as a TOML file that `read_file` reads back to the same settings."""
-    import tomli_w
-
-    return tomli_w.dumps(to_dict(config))
 
 
 def _layer(data: Mapping[Any, Any], name: str, lines: Lines) -> Layer:

@@ -21,6 +21,7 @@ from briskrl.core.config import (
     merge,
     settings,
     to_dict,
+    to_toml,
     try_build,
 )
 from briskrl.core.errors import ConfigError
@@ -239,3 +240,9 @@ def test_any_unknown_key_is_a_config_error(cls: type, key: str, value: object) -
     if key not in field_hints(cls):
         with pytest.raises(ConfigError, match="Unknown key"):
             build(cls, settings({key: value}))
+
+
+def test_toml_leaves_out_what_is_unset() -> None:
+    text = to_toml(TrainConfig(episodes=None))
+    assert "episodes" not in text
+    assert "steps = " in text

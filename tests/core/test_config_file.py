@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from briskrl.core.config import Setting
-from briskrl.core.config_file import PARSERS, Layer, dump_toml, read_file
+from briskrl.core.config_file import PARSERS, Layer, read_file
 from briskrl.core.errors import ConfigError
-from briskrl.train.config import TrainConfig
 
 FILES = {
     "a.toml": 'seed = 3\n\n[algo_config]  # the algorithm\n"lr" = 1e-3\nnet = [\n  8,\n]\nx = 1\n',
@@ -122,9 +121,3 @@ def test_json_and_yaml_agree_with_their_reference_readers(tmp_path: Path, data: 
     for suffix, text in ((".json", json.dumps(data)), (".yaml", yaml.safe_dump(data))):
         layer = read_file(write(tmp_path, f"data{suffix}", text))
         assert {name: setting.value for name, setting in layer.values.items()} == data
-
-
-def test_dumped_toml_puts_tables_last_and_leaves_out_what_is_unset() -> None:
-    text = dump_toml(TrainConfig(episodes=None))
-    assert "episodes" not in text
-    assert "steps = 4000000" in text

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from briskrl.algos.config import DQN_PRESETS, DQNConfig
-from briskrl.core.config import Setting, to_dict
+from briskrl.core.config import Setting, to_dict, to_toml
 from briskrl.core.config import settings as as_settings
-from briskrl.core.config_file import Layer, dump_toml, read_file
+from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import ConfigError
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.train.config import TrainConfig
@@ -105,7 +105,7 @@ def test_a_batch_larger_than_the_buffer_is_refused() -> None:
 def test_every_shipped_config_is_valid_and_round_trips(path: Path, tmp_path: Path) -> None:
     config = load_config(path)
     copy = tmp_path / "copy.toml"
-    copy.write_text(dump_toml(config))
+    copy.write_text(to_toml(config))
     assert load_config(copy) == config
 
 
@@ -117,7 +117,7 @@ def test_shipped_configs_show_every_format() -> None:
 @given(config=train_configs())
 def test_any_config_survives_toml_json_and_yaml(tmp_path: Path, config: TrainConfig) -> None:
     texts = {
-        "c.toml": dump_toml(config),
+        "c.toml": to_toml(config),
         "c.json": json.dumps(to_dict(config)),
         "c.yaml": yaml.safe_dump(to_dict(config)),
     }
