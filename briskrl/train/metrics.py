@@ -68,6 +68,7 @@ class MetricLog:
         self._streams = (self._metrics, self._episodes, self._phases)
         self._sinks = list(sinks)
         self._rows: list[Row] = []
+        self._last_step = -1
         self._flush_s = flush_s
         self._now = now
         self._flushed = now()
@@ -75,6 +76,7 @@ class MetricLog:
 
     def metrics(self, row: Row) -> None:
         """Add a row of numbers; it must have env_steps."""
+        self._last_step = int(row["env_steps"])
         if self._sinks:
             self._rows.append(dict(row))
         self._add(self._metrics, [json_line(row)])
@@ -107,11 +109,15 @@ class MetricLog:
             self._write(stream)
 
     def offsets(self) -> dict[str, int]:
-        """Sizes of the files, after putting everything on the disk; they belong to a checkpoint."""
+        """Sizes of the files and the last row's env_steps, with everything on the disk.
+
+        They belong to a checkpoint.
+        """
         self.flush()
         for stream in self._streams:
             stream.file.sync()
-        return {stream.file.path.name: stream.file.size for stream in self._streams}
+        sizes = {stream.file.path.name: stream.file.size for stream in self._streams}
+        return {**sizes, "last_step": self._last_step}
 
     def truncate_to(self, offsets: Mapping[str, int]) -> None:
         """Forget what was written after the checkpoint that `offsets` belongs to."""
@@ -119,6 +125,9 @@ class MetricLog:
         for stream in self._streams:
             stream.waiting.clear()
             stream.file.cut(offsets.get(stream.file.path.name, 0))
+        self._last_step = offsets.get("last_step", -1)
+        for sink in self._sinks:
+            sink.rewind(self._last_step + 1)
 
     def close(self) -> None:
         """Write everything that waits and close the files; may be called twice.

@@ -24,6 +24,10 @@ class Sink(Protocol):
         """Take a batch of rows; each has env_steps."""
         ...
 
+    def rewind(self, step: int) -> None:
+        """Take back the rows of this env_steps and later, as a resume asks."""
+        ...
+
     def close(self) -> None:
         """Put everything on the disk."""
         ...
@@ -88,12 +92,8 @@ class LineFile:
 class TensorBoardSink:
     """Every number of a row as a TensorBoard scalar at the row's env_steps; needs no torch."""
 
-    def __init__(self, folder: Path, *, from_step: int = 0) -> None:
-        """Open a new event file.
-
-        Args:
-            folder: Where TensorBoard looks.
-            from_step: Points of earlier files from this step on are hidden, as after a resume.
+    def __init__(self, folder: Path) -> None:
+        """Open a new event file in the folder that TensorBoard looks at.
 
         Raises:
             ConfigError: The tensorboard extra is not installed.
@@ -107,12 +107,10 @@ class TensorBoardSink:
                 'Install it with: pip install "briskrl[tensorboard]"'
             ) from error
         self._event, self._summary = event_pb2.Event, summary_pb2.Summary
-        self._log, self._closed = event_pb2.SessionLog, False
+        self._session = event_pb2.SessionLog
+        self._closed = False
         with storage_errors(f"write TensorBoard files in {folder}"):
             self._writer = EventFileWriter(str(folder))
-            if from_step > 0:
-                start = self._log(status=self._log.START)
-                self._writer.add_event(self._event(step=from_step, session_log=start))
 
     def write(self, rows: Sequence[Row]) -> None:
         """Add the scalars of a batch of rows; nested names are joined by a slash."""
@@ -125,6 +123,12 @@ class TensorBoardSink:
                 event.summary.CopyFrom(self._summary(value=values))
                 self._writer.add_event(event)
             self._writer.flush()
+
+    def rewind(self, step: int) -> None:
+        """Hide the points of this step and later, in the files of earlier sessions too."""
+        with storage_errors("write TensorBoard files"):
+            start = self._session(status=self._session.START)
+            self._writer.add_event(self._event(step=step, session_log=start))
 
     def close(self) -> None:
         """Finish the event file; may be called twice."""

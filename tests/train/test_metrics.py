@@ -174,7 +174,7 @@ def test_a_resume_continues_the_files_as_if_nothing_had_happened(tmp_path):
         log_rows(log, range(120))
         offsets = json.loads(json.dumps(log.offsets()))
         log_rows(log, range(120, 240))
-    assert sorted(offsets) == FILES
+    assert sorted(offsets) == [*FILES[:1], "last_step", *FILES[1:]]
     with MetricLog(broken, flush_s=1e9) as log:
         log.truncate_to(offsets)
         log_rows(log, range(120, 250))
@@ -241,6 +241,9 @@ def test_further_sinks_get_batches_and_are_closed(tmp_path):
             self.batches: list[list[int]] = []
             self.closed = 0
 
+        def rewind(self, step) -> None:
+            self.batches = [[old for old in batch if old < step] for batch in self.batches]
+
         def write(self, rows) -> None:
             self.batches.append([row["env_steps"] for row in rows])
 
@@ -258,23 +261,31 @@ def test_further_sinks_get_batches_and_are_closed(tmp_path):
     assert listener.closed == 1
 
 
-def test_tensorboard_reads_back_what_was_logged(tmp_path):
+def test_tensorboard_shows_one_curve_across_a_resume(tmp_path):
     accumulator = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator"
     ).EventAccumulator
-    for first in (0, 40):
-        folder = tmp_path / "tensorboard"
-        sink = TensorBoardSink(folder, from_step=first)
-        with MetricLog(tmp_path, flush_s=1e9, sinks=[sink]) as log:
-            for step in range(first, first + 60, 10):
-                log.metrics({"env_steps": step, "loss": first + step / 4, "phases": {"act": 1.5}})
-    events = accumulator(str(tmp_path / "tensorboard"))
+    folder = tmp_path / "tensorboard"
+
+    def log_rows(log: MetricLog, steps: range, session: int) -> None:
+        for step in steps:
+            log.metrics({"env_steps": step, "loss": session + step / 4, "phases": {"act": 1.5}})
+
+    with MetricLog(tmp_path, flush_s=1e9, sinks=[TensorBoardSink(folder)]) as log:
+        log_rows(log, range(0, 40, 10), 1)
+        offsets = log.offsets()
+        log_rows(log, range(40, 90, 10), 1)
+    with MetricLog(tmp_path, flush_s=1e9, sinks=[TensorBoardSink(folder)]) as log:
+        log.truncate_to(offsets)
+        log_rows(log, range(45, 70, 10), 2)
+    events = accumulator(str(folder))
     events.Reload()
-    found = {event.step: event.value for event in events.Scalars("loss")}
-    # Points of the first session from step 40 on were hidden by the second one.
-    assert found == {s: (0 if s < 40 else 40) + s / 4 for s in range(0, 100, 10)}
+    wanted = {step: 1 + step / 4 for step in range(0, 40, 10)}
+    wanted |= {step: 2 + step / 4 for step in range(45, 70, 10)}
+    assert {event.step: event.value for event in events.Scalars("loss")} == wanted
     assert {event.value for event in events.Scalars("phases/act")} == {1.5}
     assert events.Tags()["scalars"] == ["loss", "phases/act"]
+    assert steps_in(tmp_path) == list(wanted)
 
 
 def test_a_missing_extra_says_how_to_install_it(tmp_path, monkeypatch):
