@@ -14,11 +14,11 @@ from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 
-F = TypeVar("F", bound=Callable[..., Any])
+Function = Callable[..., Any]
 
 
 @cache
@@ -37,7 +37,7 @@ def cache_folder() -> Path | None:
         return None
 
 
-def kernel(function: F) -> F:
+def kernel(function: Function) -> Function:
     """Compile `function` on first call: interpreter lock released, cached on disk where possible."""
     folder = cache_folder()
     before = numba.config.CACHE_DIR
@@ -49,12 +49,12 @@ def kernel(function: F) -> F:
         numba.config.CACHE_DIR = before
 
 
-def helper(function: F) -> F:
+def helper(function: Function) -> Function:
     """Compile a small function that only kernels call; it is cached as part of its callers."""
     return _njit(function, cache=False)
 
 
-def _njit(function: F, *, cache: bool) -> F:
+def _njit(function: Function, *, cache: bool) -> Function:
     # The numpy error model drops the zero-division branch, which blocks vectorisation.
     options = {"nogil": True, "error_model": "numpy", "cache": cache}
     return numba.njit(**options)(function)  # type: ignore[no-any-return]

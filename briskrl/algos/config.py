@@ -24,7 +24,8 @@ class DQNConfig:
     """DQN and everything Rainbow adds to it, each as an option."""
 
     train_steps_ratio: float | Literal["debug", "fast", "moderate", "balanced", "quality"] = 0.03125
-    """Gradient updates per collected transition: a number above 0, or debug 0.004, fast 0.03125, moderate 0.0625, balanced 0.125, quality 0.25."""
+    """Gradient updates per collected transition: a number above 0, or a preset
+    (debug 0.004, fast 0.03125, moderate 0.0625, balanced 0.125, quality 0.25)."""
     batch_size: Annotated[int, Meta(ge=1)] = 64
     """Transitions per gradient update."""
     buffer_size: Annotated[int, Meta(ge=1)] = 131_072

@@ -125,7 +125,7 @@ class DQN:
             targets = td_target(reward, discount, chosen)
         else:
             targets = project_distribution(chosen.softmax(1), reward, discount, self._support)
-        return targets.unflatten(0, (end - begin, -1))
+        return targets.view(end - begin, -1, *targets.shape[1:])
 
     def _one_update(self, views: _BatchViews, k: int, target: Tensor) -> None:
         prediction = of_actions(self.online(views.obs[k]), views.action[k])  # (B,) or (B, Z)

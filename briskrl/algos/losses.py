@@ -11,7 +11,7 @@ from torch.nn import functional
 
 
 def legal_values(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Action values (B, A) with illegal actions at -inf; a row without legal actions is left alone."""
+    """Action values (B, A), illegal ones at -inf; a row without legal actions is left alone."""
     if mask is None:
         return values
     usable = mask | ~mask.any(1, keepdim=True)

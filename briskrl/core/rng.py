@@ -1,7 +1,7 @@
 """Named random streams, all derived from one root seed, all saved with the run.
 
-A stream's numbers depend on the root seed and its own name alone, so adding a consumer of randomness
-somewhere never shifts the numbers somebody else draws.
+A stream's numbers depend on the root seed and its own name alone, so adding a consumer of
+randomness somewhere never shifts the numbers somebody else draws.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class BoxSpec:
 
 @dataclass(frozen=True, slots=True)
 class EnvSpec:
-    """Everything a trainer must know about an environment before it builds networks and memories."""
+    """Everything a trainer must know about an environment before it builds anything else."""
 
     obs: ArraySpec
     action: DiscreteSpec | BoxSpec

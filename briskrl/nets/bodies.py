@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +15,7 @@ class MLPBody(nn.Module):
     def __init__(self, inputs: int, widths: Sequence[int]) -> None:
         super().__init__()
         sizes = [inputs, *widths]
-        self.layers = nn.ModuleList(
-            nn.Linear(before, after) for before, after in zip(sizes, sizes[1:], strict=False)
-        )
+        self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(sizes))
         self.features = sizes[-1]
 
     def forward(self, obs: Tensor) -> Tensor:
@@ -40,8 +39,7 @@ class CNNBody(nn.Module):
         planes, height, width = shape
         sizes = [planes, *channels]
         self.convolutions = nn.ModuleList(
-            nn.Conv2d(before, after, 3, padding=1)
-            for before, after in zip(sizes, sizes[1:], strict=False)
+            nn.Conv2d(before, after, 3, padding=1) for before, after in pairwise(sizes)
         )
         self.mlp = MLPBody(sizes[-1] * height * width, widths)
         self.features = self.mlp.features

@@ -1,7 +1,7 @@
 """All parameters of a network in one contiguous buffer, and Adam over it.
 
-Named parameters stay what they were, as views; an optimiser step, a norm or a copy of the network is
-then one call instead of one per layer, which is most of the cost of a small network's update.
+Named parameters stay what they were, as views; an optimiser step, a norm or a copy of the network
+is then one call instead of one per layer: most of the cost of a small network's update.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The one training loop and what stands around it: run folders, checkpoints, metrics, evaluation."""
+"""The one training loop and what stands around it: run folders, checkpoints, evaluation."""

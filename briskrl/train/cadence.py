@@ -11,6 +11,9 @@ from briskrl.core.registry import Registry
 class Cadence(Protocol):
     """Turns collected transitions into updates due."""
 
+    starts: int
+    """Transitions collected before any count towards updates."""
+
     @property
     def earning(self) -> int:
         """Transitions so far that counted towards updates."""

@@ -29,7 +29,7 @@ class TrainConfig:
     device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"
     """Where the networks live; auto takes an accelerator if there is one."""
     warmup: bool = True
-    """Compile and touch everything before the clock starts; training is the same with and without."""
+    """Compile and touch everything before the clock starts; training comes out the same."""
     run_dir: str | None = None
     """Run folder to create; by default a new one under runs/."""
     checkpoint_steps: Annotated[int, Meta(ge=0)] = 0

@@ -82,8 +82,8 @@ def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0) -> Eval
 def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
     """Play `episodes` games, each with a seed of its own, and count every one of them.
 
-    Game k depends on `seed` and k alone. Each environment contributes its first episode only: taking
-    whichever episodes end first would favour short ones.
+    Game k depends on `seed` and k alone. Each environment contributes its first episode only:
+    taking whichever episodes end first would favour short ones.
     """
     num_envs = min(episodes, MAX_ENVS)
     env = make_env(agent.env, num_envs, config=agent.env_config)

@@ -78,7 +78,7 @@ def _go(
 ) -> RunResult:
     config = session.config
     run = Run(session, folder, reporter)
-    own = [
+    own: list[Hook] = [
         ReportHook(config.log_seconds),
         CheckpointHook(steps=config.checkpoint_steps, seconds=config.checkpoint_seconds),
     ]

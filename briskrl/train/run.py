@@ -125,7 +125,9 @@ class Run:
         """Write the last words and return the result."""
         result = self._result(stopped)
         row = {name: value for name, value in asdict(result).items() if name != "phases"}
-        self.folder.write_status({"state": stopped, "total_steps": self.session.config.steps, **row})
+        self.folder.write_status(
+            {"state": stopped, "total_steps": self.session.config.steps, **row}
+        )
         self.folder.end_session(stopped)
         return result
 

@@ -66,7 +66,10 @@ def test_errors_are_value_minus_target_computed_by_hand(double, masked):
     algo = make(small(double=double, prioritized=True), env)
     algo.target_flat.values += 0.3 * torch.randn(len(algo.target_flat.values))
     batch = random_batch(env, 1)
-    online, next_online = forward(algo.online, batch.obs[0]), forward(algo.online, batch.next_obs[0])
+    online, next_online = (
+        forward(algo.online, batch.obs[0]),
+        forward(algo.online, batch.next_obs[0]),
+    )
     next_target = forward(algo.target, batch.next_obs[0])
     expected = []
     for i in range(8):
