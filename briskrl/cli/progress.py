@@ -152,7 +152,7 @@ def row(progress: Progress) -> str:
 
 def eta(progress: Progress) -> str:
     """Time left at the present speed, or a dash before there is one."""
-    left = progress.total_steps - progress.env_steps
+    left = max(0, progress.total_steps - progress.env_steps)
     return duration(left / progress.steps_per_s) if progress.steps_per_s > 0 else "-"
 
 

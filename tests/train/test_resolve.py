@@ -71,7 +71,7 @@ def test_problems_of_all_parts_are_told_together() -> None:
 def test_unknown_names_carry_their_source_and_the_nearest() -> None:
     assert told(layer("f, line 1", env_name=1)).startswith("Unknown key 'env_name' (f, line 1).")
     text = told(Layer(as_settings({"env": "snaek", "algo": "rainbw"}, "f")))
-    assert "Unknown environment 'snaek' (f). Did you mean 'snake'?" in text
+    assert "Unknown env 'snaek' (f). Did you mean 'snake'?" in text
     assert "Unknown algorithm 'rainbw' (f). Did you mean 'rainbow'?" in text
 
 

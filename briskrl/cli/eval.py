@@ -1,0 +1,64 @@
+"""`brisk eval`: how well a run, or a simple player, plays on fresh games."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from briskrl.cli.flags import Parser
+from briskrl.cli.players import load_agent, read_words
+
+if TYPE_CHECKING:
+    from briskrl.train.evaluate import EvalResult
+
+EXAMPLES = """\
+examples:
+  brisk eval runs/NAME
+  brisk eval runs/NAME --episodes 1000 --seed 7 --json
+  brisk eval snake                        the hand-written player, to compare with
+  brisk eval snake --player random --height 20 --width 20
+
+Games are played greedily, with seeds that training never saw."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalOptions:
+    """How to measure."""
+
+    episodes: Annotated[int, Meta(ge=1, le=10_000_000)] = 100
+    """Games to play."""
+    seed: Annotated[int, Meta(ge=0)] = 0
+    """Root of the games' seeds; equal seeds give equal games."""
+    player: Literal["auto", "heuristic", "random"] = "auto"
+    """Who plays an environment without a run; auto takes the heuristic where there is one."""
+
+
+def run(argv: list[str]) -> int:
+    """Measure and print."""
+    parser = Parser("brisk eval", "Measure how well a run plays, on fresh games.", EXAMPLES)
+    parser.usage = "brisk eval RUN|ENV [options]"
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    words = read_words(parser, argv, EvalOptions)
+    options = words.options
+    from briskrl.train.evaluate import evaluate_agent
+
+    agent = load_agent(words, options.player, options.seed)
+    result = evaluate_agent(agent, episodes=options.episodes, seed=options.seed)
+    if words.args.json:
+        print(json.dumps(result.as_json(), allow_nan=False))
+    else:
+        print(f"{words.target} on {agent.env}: {result.episodes:,} games, seed {options.seed}")
+        print(_told(result))
+    return 0
+
+
+def _told(result: EvalResult) -> str:
+    return (
+        f"  score   {result.mean_score:.2f} on average, {result.max_score:g} at best\n"
+        f"  return  {result.mean_return:.2f} on average, spread {result.std_return:.2f}\n"
+        f"  wins    {100 * result.win_rate:.1f}%\n"
+        f"  steps   {result.mean_steps:.1f} a game"
+    )

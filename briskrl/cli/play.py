@@ -1,0 +1,177 @@
+"""`brisk play`: watch games in the terminal, or write them as a GIF."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta
+
+from briskrl.cli.flags import Parser
+from briskrl.cli.players import load_agent, read_words
+from briskrl.core.errors import BriskError, ConfigError
+
+if TYPE_CHECKING:
+    from briskrl.train.evaluate import Agent
+
+EXAMPLES = """\
+examples:
+  brisk play runs/NAME
+  brisk play runs/NAME --seed 3 --fps 30
+  brisk play runs/NAME --gif game.gif
+  brisk play snake                        the hand-written player
+  brisk play snake --player random --height 6 --width 6"""
+
+HOME, CLEAR_BELOW = "\x1b[H", "\x1b[J"
+COLOURS = {"H": "\x1b[1;92m", "o": "\x1b[32m", "t": "\x1b[36m", "*": "\x1b[1;91m", ".": "\x1b[90m"}
+"""Terminal colours of the cells of a text board."""
+FRAMES = 20_000
+"""Frames after which a GIF is cut, so that an endless game does not fill the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayOptions:
+    """What to show, and how."""
+
+    episodes: Annotated[int, Meta(ge=1)] = 1
+    """Games to show."""
+    seed: Annotated[int, Meta(ge=0)] = 0
+    """Root of the games' seeds; equal seeds give equal games."""
+    fps: Annotated[float, Meta(gt=0, le=1000)] = 12.0
+    """Frames per second."""
+    gif: str | None = None
+    """Write the games into this file instead of showing them."""
+    cell_px: Annotated[int, Meta(ge=2, le=128)] = 16
+    """Side of a cell of a GIF, in pixels."""
+    player: Literal["auto", "heuristic", "random"] = "auto"
+    """Who plays an environment without a run; auto takes the heuristic where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One moment of a game."""
+
+    picture: Any
+    """Text, or an image (H, W, 3) uint8."""
+    ended: str | None
+    """How the game went, in words, after its last frame."""
+
+
+def run(argv: list[str]) -> int:
+    """Show or write the games."""
+    parser = Parser("brisk play", "Watch a game in the terminal, or write it as a GIF.", EXAMPLES)
+    parser.usage = "brisk play RUN|ENV [options]"
+    words = read_words(parser, argv, PlayOptions)
+    options = words.options
+    if options.gif is not None:
+        _check_gif(Path(options.gif))
+    agent = load_agent(words, options.player, options.seed)
+    if options.gif is None:
+        show(games(agent, "ansi", options), options.fps)
+    else:
+        write_gif(games(agent, "rgb_array", options), Path(options.gif), options.fps)
+    return 0
+
+
+def games(agent: Agent, mode: str, options: PlayOptions) -> Iterator[Frame]:
+    """The frames of whole games, played one after another."""
+    from briskrl.core.rng import derive_seed
+    from briskrl.core.types import StepBuffers
+    from briskrl.envs.make import make_env
+
+    env: Any = make_env(agent.env, 1, config=agent.env_config)
+    if mode not in getattr(env, "metadata", {}).get("render_modes", []):
+        raise ConfigError(f"The environment {agent.env!r} cannot be drawn as {mode}.")
+    env.render_mode, env.cell_px = mode, options.cell_px
+    buffers = StepBuffers.allocate(env.env_spec, 1)
+    try:
+        for game in range(options.episodes):
+            env.start(derive_seed(options.seed, f"play {game}"), buffers)
+            env.drain_stats()
+            yield from _one_game(agent, env, buffers)
+    finally:
+        env.close()
+
+
+def _one_game(agent: Agent, env: Any, buffers: Any) -> Iterator[Frame]:
+    while True:
+        # The step that ends a game begins the next, so every picture is taken before its move.
+        picture = env.render()[0]
+        env.step_into(agent.policy.act(buffers.obs, buffers.mask), buffers)
+        stats = env.drain_stats()
+        if stats.count:
+            how = "won" if stats.won[0] else "over"
+            score, steps, ret = stats.score[0], stats.steps[0], stats.ret[0]
+            yield Frame(picture, f"{how}: score {score:g} in {steps} steps, return {ret:.2f}")
+            return
+        yield Frame(picture, None)
+
+
+def show(frames: Iterator[Frame], fps: float) -> None:
+    """Draw on a terminal in place and in time; print one frame after another elsewhere."""
+    terminal = sys.stdout.isatty()
+    if terminal:
+        print("\x1b[2J", end="")
+    for frame in frames:
+        if terminal:
+            print(f"{HOME}{colour(frame.picture)}{CLEAR_BELOW}", flush=True)
+            time.sleep(1 / fps)
+        else:
+            print(frame.picture)
+        if frame.ended is not None:
+            print(frame.ended, flush=True)
+            time.sleep(1.0 if terminal else 0.0)
+
+
+def colour(board: str) -> str:
+    """A text board with coloured cells, two columns wide so that it looks square."""
+    lines = []
+    for line in board.splitlines():
+        if line.startswith("|"):
+            cells = "".join(f"{COLOURS.get(cell, '')}{cell} \x1b[0m" for cell in line[1:-1])
+            lines.append(f"|{cells}|")
+        elif line.startswith("+"):
+            lines.append("+" + "--" * (len(line) - 2) + "+")
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def write_gif(frames: Iterator[Frame], path: Path, fps: float) -> None:
+    """Write the games into one endlessly repeating GIF; the last frame of each stays for a second.
+
+    Raises:
+        BriskError: The file cannot be written.
+    """
+    from PIL import Image
+
+    images, durations, told = [], [], []
+    for frame in frames:
+        images.append(Image.fromarray(frame.picture).quantize(64))
+        durations.append(1000 if frame.ended else max(20, round(1000 / fps)))
+        told += [frame.ended] if frame.ended else []
+        if len(images) == FRAMES:
+            told.append(f"cut after {FRAMES} frames")
+            break
+    try:
+        images[0].save(
+            path, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0
+        )
+    except OSError as error:
+        raise BriskError(f"Cannot write {path}: {error.strerror or error}.") from error
+    print("\n".join(told))
+    print(f"wrote {path}: {len(images)} frames")
+
+
+def _check_gif(path: Path) -> None:
+    """Find out before the game is played whether it can be written."""
+    if path.suffix.lower() != ".gif":
+        raise ConfigError(f"--gif {path}: the name must end in .gif.")
+    if not path.parent.is_dir():
+        raise ConfigError(f"--gif {path}: there is no folder {path.parent}.")
+    if path.is_dir():
+        raise ConfigError(f"--gif {path} is a folder.")

@@ -1,0 +1,126 @@
+"""Who plays in `brisk eval` and `brisk play`: a run's policy, or a simple player."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from briskrl.cli.flags import Parser, add_flags, flag_layer
+from briskrl.cli.targets import find_target
+from briskrl.core.config import build
+from briskrl.core.errors import ConfigError
+from briskrl.train.resolve import env_config_class
+
+if TYPE_CHECKING:
+    from briskrl.core.types import Array, Bools
+    from briskrl.train.evaluate import Agent
+
+HEURISTICS = {"snake": "briskrl.envs.snake.heuristic:SafePolicy"}
+"""Addresses of hand-written players: class(env_config) with the `act` of a Policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What `eval` and `play` were asked to do."""
+
+    target: Path | str
+    """A run folder, or the name of an environment."""
+    options: Any
+    """The command's own settings."""
+    env_config: Any
+    """Settings of the environment, if the target is one."""
+    args: argparse.Namespace
+
+
+def read_words(parser: Parser, argv: list[str], options: type) -> Words:
+    """Parse a target, the command's own flags and, for an environment, its flags.
+
+    Args:
+        parser: With the command's switches already added.
+        argv: The words after the command's name.
+        options: Config class of the command's own flags.
+    """
+    parser.add_argument("TARGET", help="run folder (or its name under runs/), or an environment")
+    add_flags(parser, options)
+    target = _target(parser, argv)
+    classes = {"": options}
+    if isinstance(target, str):
+        classes["env_config"] = env_config_class(target)
+        group = parser.add_argument_group(f"environment {target}")
+        add_flags(group, classes["env_config"], section="env_config")
+    args = parser.parse(argv)
+    layer = flag_layer(args, classes)
+    chosen: Any = build(options, layer.values)
+    env: Any = None
+    if isinstance(target, str):
+        env = build(classes["env_config"], layer.table("env_config"))
+    assert target is not None
+    return Words(target, chosen, env, args)
+
+
+def load_agent(words: Words, player: str, seed: int) -> Agent:
+    """The player the words ask for.
+
+    Raises:
+        ConfigError: A simple player was asked to replace a run's policy, or there is none.
+    """
+    from briskrl.train.evaluate import Agent, load_policy
+
+    if isinstance(words.target, Path):
+        if player != "auto":
+            raise ConfigError(
+                f"--player {player} is for environments; {words.target} has a policy of its own."
+            )
+        return load_policy(words.target)
+    policy = _simple_player(words.target, words.env_config, player, seed)
+    return Agent(policy, words.target, words.env_config)
+
+
+def _target(parser: Parser, argv: list[str]) -> Path | str | None:
+    """What the first plain word means; None if only the help is wanted."""
+    words = [word for word in argv if word not in ("-h", "--help")]
+    if words != argv:
+        plain = [word for word in words if not word.startswith("-")]
+        return find_target(plain[0]) if plain else None
+    return find_target(parser.parse_known_args(argv)[0].TARGET)
+
+
+def _simple_player(env: str, config: Any, player: str, seed: int) -> Any:
+    if player == "heuristic" and env not in HEURISTICS:
+        raise ConfigError(f"There is no heuristic for {env!r}. Use --player random.")
+    if player == "random" or env not in HEURISTICS:
+        return RandomPolicy(env, config, seed)
+    from importlib import import_module
+
+    module, _, name = HEURISTICS[env].partition(":")
+    return getattr(import_module(module), name)(config)
+
+
+class RandomPolicy:
+    """Takes any legal action with equal chance."""
+
+    def __init__(self, env: str, config: Any, seed: int) -> None:
+        from briskrl.core.rng import Streams
+        from briskrl.core.spec import DiscreteSpec
+        from briskrl.envs.make import make_env
+
+        probe = make_env(env, 1, config=config)
+        action = probe.env_spec.action
+        probe.close()
+        if not isinstance(action, DiscreteSpec):
+            raise ConfigError(f"The environment {env!r} has no discrete actions to choose from.")
+        self._num_actions = action.n
+        self._rng = Streams(seed)["random player"]
+
+    def act(self, obs: Array, mask: Bools | None) -> Array:
+        """Actions (N,) for observations (N, *obs)."""
+        import numpy as np
+
+        if mask is None:
+            return self._rng.integers(0, self._num_actions, len(obs))
+        # A row without legal actions may take any.
+        weights = self._rng.random(mask.shape) * np.where(mask.any(1, keepdims=True), mask, True)
+        actions: Array = weights.argmax(1)
+        return actions

@@ -1,0 +1,42 @@
+"""Help, listings and mistakes answer without loading what only training needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Brisk
+
+HEAVY = ("torch", "numba", "gymnasium", "numpy", "rich", "PIL", "safetensors")
+
+WORDS = [
+    ("--help",),
+    ("--version",),
+    (),
+    ("train", "--help"),
+    ("train", "snake", "--algo", "rainbow", "--help"),
+    ("train", "snake", "--print-config"),
+    ("train", "snake", "--lrr", "3"),
+    ("train", "snake", "--lr", "-3"),
+    ("resume", "--help"),
+    ("eval", "--help"),
+    ("play", "--help"),
+    ("envs",),
+    ("algos", "rainbow"),
+    ("runs",),
+]
+
+
+@pytest.mark.parametrize("words", WORDS, ids=" ".join)
+def test_nothing_heavy_is_imported(brisk: Brisk, words: tuple[str, ...]) -> None:
+    done = brisk(*words, python=("-X", "importtime"))
+    assert done.returncode in (0, 2)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    assert "briskrl" in imported
+    assert imported.isdisjoint(HEAVY)
+
+
+def test_the_front_page_imports_no_config_machinery(brisk: Brisk) -> None:
+    stderr = brisk("--help", python=("-X", "importtime")).stderr
+    assert "argparse" not in stderr
+    assert "msgspec" not in stderr

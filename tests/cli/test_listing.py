@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from briskrl.cli.listing import columns, count, duration, number, shares
+
+
+def test_columns_line_up_and_leave_no_trailing_spaces() -> None:
+    rows = [("a", "long word", ""), ("bcd", "x", "end")]
+    assert columns(rows, indent=" ") == " a    long word\n bcd  x          end"
+    assert columns([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (999.6, "1.00k"),
+        (1000, "1.00k"),
+        (12_345, "12.3k"),
+        (123_456, "123k"),
+        (999_600, "1.00M"),
+        (4_000_000, "4.00M"),
+        (2.5e9, "2.50G"),
+    ],
+)
+def test_counts_have_three_figures(value: float, text: str) -> None:
+    assert count(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0.0s"),
+        (59.94, "59.9s"),
+        (59.96, "1m00s"),
+        (245, "4m05s"),
+        (3599.6, "1h00m"),
+        (7380, "2h03m"),
+        (86400 * 5 + 3600 * 4, "5d04h"),
+    ],
+)
+def test_durations_have_two_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_shares_are_sorted_and_small_ones_left_out() -> None:
+    assert shares({"act": 1.0, "update": 2.985, "log": 0.001, "env": 1.0}) == (
+        "update 60%  act 20%  env 20%"
+    )
+    assert shares({}) == "-"
+    assert number(None) == "-"

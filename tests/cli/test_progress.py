@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+
+from briskrl.cli.progress import LiveReporter, PlainReporter, facts, make_reporter, row, summary
+from briskrl.cli.session import drive
+from briskrl.train.report import Progress, Reporter, RunInfo, RunResult
+
+PHASES = {"act": 1.0, "env": 1.0, "update": 2.0}
+INFO = RunInfo("runs/my run", "snake", "dqn", "cpu", 1, 256, 4_000_000, None)
+PROGRESS = Progress(
+    env_steps=1_000_000,
+    total_steps=4_000_000,
+    episodes=5000,
+    updates=31_250,
+    wall_s=10.0,
+    cpu_s=9.0,
+    steps_per_s=100_000.0,
+    mean_return=123.4,
+    mean_score=12.3,
+    epsilon=0.01,
+    loss=0.5,
+    phases=PHASES,
+)
+RESULT = RunResult(
+    run_dir="runs/my run",
+    algo="dqn",
+    env="snake",
+    seed=0,
+    env_steps=4_000_000,
+    episodes=20_000,
+    steps_per_episode=200.0,
+    updates=124_687,
+    updates_per_transition=0.03125,
+    learning_starts=10_000,
+    wall_s=40.0,
+    cpu_s=39.0,
+    warmup_s=1.5,
+    steps_per_s=100_000.0,
+    phases=PHASES,
+    mean_return=170.0,
+    mean_score=18.0,
+    exact_resume=True,
+    stopped="finished",
+)
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_row_tells_progress_score_speed_and_time_left() -> None:
+    assert row(PROGRESS) == (
+        " 25%  1.00M steps  score 12.30  return 123.40  100k steps/s  31.2k updates  "
+        "epsilon 0.010  10.0s, 30.0s to go"
+    )
+
+
+def test_a_row_can_be_told_before_anything_is_known() -> None:
+    early = replace(
+        PROGRESS, env_steps=0, steps_per_s=0.0, mean_return=None, mean_score=None, epsilon=None
+    )
+    assert "score -  return -" in row(early)
+    assert row(early).endswith("- to go")
+
+
+def test_the_panel_shows_phase_shares_and_the_best_score() -> None:
+    shown = dict(facts(PROGRESS, 13.0))
+    assert shown["time in"] == "update 50%  act 25%  env 25%"
+    assert shown["score"] == "12.30  (best 13.00)"
+    assert shown["loss"] == "0.5"
+
+
+def test_the_summary_says_what_to_try_next_with_names_quoted_for_the_shell() -> None:
+    told = summary(RESULT)
+    for part in (
+        "score 18.00",
+        "100k steps/s",
+        "1.5s of warm-up",
+        "update 50%",
+        "brisk eval 'runs/my run' --episodes 1000",
+        "brisk play 'runs/my run'",
+        "brisk resume 'runs/my run' --steps 8000000",
+    ):
+        assert part in told
+
+
+def test_plain_lines_are_not_repeated_within_a_few_seconds() -> None:
+    stream = StringIO()
+    reporter = make_reporter(stream)
+    assert isinstance(reporter, PlainReporter)
+    reporter.on_start(INFO)
+    reporter.on_warmup(1.5)
+    for _ in range(50):
+        reporter.on_progress(PROGRESS)
+    reporter.on_note("a checkpoint was damaged")
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[0] == "dqn on snake: 256 envs, cpu, 1 thread, in runs/my run"
+    assert lines[-1] == "note: a checkpoint was damaged"
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_terminal_gets_one_panel_that_is_redrawn_then_the_summary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    stream = Terminal()
+    reporter = make_reporter(stream)
+    assert isinstance(reporter, LiveReporter)
+    reporter.on_start(INFO)
+    reporter.on_warmup(1.5)
+    reporter.on_progress(PROGRESS)
+    reporter.on_progress(replace(PROGRESS, mean_score=11.0))
+    shown = stream.getvalue()
+    assert "12.30" in shown
+    assert "11.00  (best 12.30)" in shown
+    reporter.on_end(RESULT)
+    assert stream.getvalue().rstrip().endswith("--steps 8000000")
+    assert stream.getvalue().count("\x1b[?25l") == stream.getvalue().count("\x1b[?25h")
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(make_reporter(Terminal()), PlainReporter)
+
+
+@pytest.mark.parametrize(("stopped", "code"), [("finished", 0), ("sigint", 130), ("sigterm", 143)])
+def test_how_a_run_stopped_decides_the_exit_code_and_the_last_line(
+    stopped: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = replace(RESULT, stopped=stopped)
+
+    def work(reporter: Reporter) -> RunResult:
+        reporter.on_end(result)
+        return result
+
+    assert drive(work, as_json=False) == code
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert (last == "brisk resume 'runs/my run'") == (stopped != "finished")
+
+
+def test_the_terminal_is_given_back_when_a_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    monkeypatch.setattr("sys.stdout", stream)
+
+    def work(reporter: Reporter) -> RunResult:
+        reporter.on_start(INFO)
+        reporter.on_warmup(1.0)
+        reporter.on_progress(PROGRESS)
+        raise RuntimeError("lost")
+
+    with pytest.raises(RuntimeError, match="lost"):
+        drive(work, as_json=False)
+    assert stream.getvalue().count("\x1b[?25l") == stream.getvalue().count("\x1b[?25h") > 0
