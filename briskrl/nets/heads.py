@@ -67,7 +67,7 @@ class QHead(nn.Module):
         out: Tensor = self.advantage(features)
         if self.value is None and self.atoms == 1:
             return out
-        out = out.unflatten(1, (self.actions, self.atoms))
+        out = out.view(-1, self.actions, self.atoms)
         if self.value is not None:
             out = self.value(features).unsqueeze(1) + out - out.mean(1, keepdim=True)
         return out.squeeze(2) if self.atoms == 1 else out

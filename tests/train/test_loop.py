@@ -46,9 +46,7 @@ def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, pres
     resume(tmp_path / "parts", steps=1500)
     resume(tmp_path / "parts", steps=2000)
     assert policy_hash(tmp_path / "parts") == policy_hash(tmp_path / "whole")
-    whole, parts = (
-        (tmp_path / name / "episodes.csv").read_text() for name in ("whole", "parts")
-    )
+    whole, parts = ((tmp_path / name / "episodes.csv").read_text() for name in ("whole", "parts"))
     assert whole == parts
 
 
@@ -130,7 +128,7 @@ class Notes(Silent):
 def test_a_damaged_newest_checkpoint_falls_back_and_still_ends_the_same(tmp_path):
     train(small_config(tmp_path / "whole"))
     train(small_config(tmp_path / "run", checkpoint_steps=1000, keep_checkpoints=2, steps=2000))
-    newest = list_checkpoints(tmp_path / "run" / "checkpoints")[-1]
+    newest = list_checkpoints(tmp_path / "run" / "checkpoints")[0]
     model = newest / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-7])
     notes = Notes()
