@@ -1,0 +1,111 @@
+"""The log of finished episodes: written inside kernels, drained as arrays, never looped over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.core.types import EpisodeStats
+from briskrl.envs import kernels as at
+
+_STEPS_KEPT = 16
+_SMALLEST_RING = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Sum, sum of squares and maximum of one number over episodes; the maximum of none is 0."""
+
+    total: float
+    squares: float
+    largest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregates:
+    """All episodes finished since the last drain, in a few numbers."""
+
+    count: int
+    steps: Moments
+    ret: Moments
+    score: Moments
+    causes: NDArray[np.int64]
+    """(7,): episodes per cause code; code 0 is unused."""
+
+
+class EpisodeLog:
+    """Records of the episodes of N envs, in one ring per lane.
+
+    A ring holds every episode of 16 steps at the least, so that a caller who drains within 16 steps
+    loses none; after that the oldest records go first. The aggregates count all of them.
+    """
+
+    def __init__(self, bounds: list[tuple[int, int]]) -> None:
+        """Lay out the log for lanes that step the envs low..high-1 each."""
+        num_lanes, num_envs = len(bounds), bounds[-1][1]
+        rings = [max(_SMALLEST_RING, _STEPS_KEPT * (high - low)) for low, high in bounds]
+        first = num_lanes + num_envs
+        self.rows = np.zeros((first + sum(rings), at.LOG_COLUMNS), np.float64)
+        self._lanes = self.rows[:num_lanes]
+        self._totals = self.rows[num_lanes:first]
+        self._lanes[:, at.HEAD_TOTALS] = num_lanes
+        self._lanes[:, at.HEAD_CAPACITY] = rings
+        self._lanes[:, at.HEAD_FIRST] = first + np.cumsum([0, *rings[:-1]])
+
+    def clear(self) -> None:
+        """Forget every record and total."""
+        self._lanes[:, (at.HEAD_TICK, at.HEAD_WRITTEN)] = 0
+        self._totals[:] = 0
+
+    def latest(self) -> NDArray[np.float64]:
+        """Records of the last step, (M, LOG_COLUMNS)."""
+        # A step writes one record per env at most, so there is no need to look at older ones.
+        rows = self._pending(len(self._totals))
+        return rows[rows[:, at.REC_TICK] == self._lanes[0, at.HEAD_TICK]]
+
+    def drain(self) -> EpisodeStats:
+        """Records since the last drain, ordered by step and then by env."""
+        rows = self._pending()
+        self._lanes[:, at.HEAD_WRITTEN] = 0
+        return EpisodeStats(
+            env=rows[:, at.REC_ENV].astype(np.int32),
+            steps=rows[:, at.REC_STEPS].astype(np.int32),
+            ret=rows[:, at.REC_RETURN].astype(np.float32),
+            score=rows[:, at.REC_SCORE].astype(np.float32),
+            won=rows[:, at.REC_WON] != 0,
+            cause=rows[:, at.REC_CAUSE].astype(np.uint8),
+        )
+
+    def drain_aggregates(self) -> Aggregates:
+        """Totals since they were last drained."""
+        totals = self._totals
+        sums = totals.sum(axis=0)
+        seen = totals[totals[:, at.TOT_COUNT] > 0]
+
+        def moments(column: int) -> Moments:
+            largest = float(seen[:, column + 2].max()) if len(seen) else 0.0
+            return Moments(float(sums[column]), float(sums[column + 1]), largest)
+
+        causes = np.zeros(7, np.int64)
+        causes[1:] = sums[at.TOT_CAUSE + 1 :]
+        result = Aggregates(
+            count=int(sums[at.TOT_COUNT]),
+            steps=moments(at.TOT_STEPS),
+            ret=moments(at.TOT_RETURN),
+            score=moments(at.TOT_SCORE),
+            causes=causes,
+        )
+        totals[:] = 0
+        return result
+
+    def _pending(self, limit: int | None = None) -> NDArray[np.float64]:
+        parts = []
+        for lane in self._lanes:
+            written, ring = int(lane[at.HEAD_WRITTEN]), int(lane[at.HEAD_CAPACITY])
+            kept = min(written, ring if limit is None else limit)
+            places = np.arange(written - kept, written) % ring
+            parts.append(self.rows[int(lane[at.HEAD_FIRST]) + places])
+        rows = np.concatenate(parts)
+        return rows[np.lexsort((rows[:, at.REC_ENV], rows[:, at.REC_TICK]))]

@@ -1,0 +1,362 @@
+"""What every compiled environment family shares: buffers, Gymnasium's reset and step, lanes, infos.
+
+A family subclasses NativeVecEnv and says how rows of games are advanced; everything about seeding,
+automatic resets, episode records and threads is here. Whoever trains calls `start` and `step_into`
+with buffers of its own; `reset` and `step` are shells over the same calls.
+"""
+
+from __future__ import annotations
+
+import weakref
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any, cast
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from briskrl.core.spec import DiscreteSpec, EnvSpec
+from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers
+from briskrl.envs import kernels
+from briskrl.envs.crew import Crew
+from briskrl.envs.episodes import Aggregates, EpisodeLog
+
+Infos = dict[str, Any]
+Seeds = int | Sequence[int | None] | None
+
+SMALLEST_SHARED_BATCH = 1000
+"""Below this many envs, waking threads costs more than they save."""
+
+
+class Phase(IntEnum):
+    """What one compiled pass over the rows does."""
+
+    SAME_STEP = 0
+    """Step; ended games begin again at once."""
+    NEXT_STEP = 1
+    """Step, or begin again where a game ended before."""
+    DISABLED = 2
+    """Step; ended games stay as they are."""
+    RESET = 3
+    """Begin again where a game is marked as ended; leave the others alone."""
+    LOOK = 4
+    """Derive everything from the state anew and write observations."""
+
+
+class NativeVecEnv(VectorEnv[Array, Array, Array]):
+    """N compiled environments in one state array, for trainers and for Gymnasium.
+
+    `metadata["autoreset_mode"]` says what happens to ended games; `step_into` and `step` both
+    follow it. Trainers use SAME_STEP, the default, which wastes no step.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        env_spec: EnvSpec,
+        *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        copy: bool = True,
+        object_final_obs: bool = False,
+        threads: int = 1,
+    ) -> None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs must be 1 or more, not {num_envs}.")
+        assert isinstance(env_spec.action, DiscreteSpec)
+        self.num_envs = num_envs
+        mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**self.metadata, "autoreset_mode": mode}
+        self._env_spec = env_spec
+        # A plain number: Numba would compile once more for a member of an enum.
+        self._phase = Phase[mode.name].value
+        self._copy = copy
+        self._object_final_obs = object_final_obs
+        box = env_spec.obs
+        self.single_observation_space = gymnasium.spaces.Box(
+            box.low, box.high, box.shape, box.dtype.type
+        )
+        self.single_action_space = gymnasium.spaces.Discrete(env_spec.action.n)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        lanes = threads if num_envs >= SMALLEST_SHARED_BATCH else 1
+        cuts = [num_envs * lane // lanes for lane in range(lanes + 1)]
+        self._bounds = list(pairwise(cuts))
+        self._log = EpisodeLog(self._bounds)
+        self._crew = Crew(lanes) if lanes > 1 else None
+        if self._crew is not None:
+            weakref.finalize(self, self._crew.stop)
+        self._own = StepBuffers.allocate(env_spec, num_envs)
+        self._actions = np.zeros(num_envs, np.int64)
+        self._checked: StepBuffers | None = None
+        self._job: tuple[Ints, StepBuffers, int] = (self._actions, self._own, Phase.RESET.value)
+        self._seeded = np.zeros(num_envs, np.bool_)
+        self._started = False
+
+    @abstractmethod
+    def _pass(
+        self, actions: Ints, out: StepBuffers, low: int, high: int, lane: int, phase: int
+    ) -> None:
+        """Run one compiled pass over the envs low..high-1."""
+
+    @abstractmethod
+    def _write_mask(self, out: Bools, *, final: bool) -> None:
+        """Write the legal actions (N, A) of the games as they stand, or as the ended ones ended."""
+
+    @property
+    @abstractmethod
+    def _random_states(self) -> NDArray[np.uint64]:
+        """The random state of each env, (N,), writable."""
+
+    @property
+    @abstractmethod
+    def _ended(self) -> NDArray[np.int16]:
+        """Non-zero where a game has ended and not begun again, (N,), writable."""
+
+    @property
+    def env_spec(self) -> EnvSpec:
+        """Shapes, dtypes and promises of one environment."""
+        return self._env_spec
+
+    def start(self, seed: int, out: StepBuffers) -> None:
+        """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
+        self._check(out)
+        self._seed_rows(seed, np.ones(self.num_envs, np.bool_))
+        self._log.clear()
+        self._begin(out)
+
+    def step_into(self, actions: Array, out: StepBuffers) -> None:
+        """Advance every env by one transition, writing all of `out`.
+
+        Actions (N,) are not checked: those out of range have no defined effect.
+        """
+        if out is not self._checked:
+            self._check(out)
+        if actions.dtype != np.int64 or not actions.flags.carray:
+            # Another dtype or a read-only array would make Numba compile the kernel once more.
+            np.copyto(self._actions, actions, casting="unsafe")
+            actions = self._actions
+        self._run(actions, out, self._phase)
+        if out.mask is not None:
+            self._write_mask(out.mask, final=False)
+        if out.final_mask is not None:
+            self._write_mask(out.final_mask, final=True)
+
+    def observe_into(self, out: StepBuffers) -> None:
+        """Write obs and mask of the games as they stand, derived from the state alone."""
+        self._check(out)
+        self._run(self._actions, out, Phase.LOOK.value)
+        if out.mask is not None:
+            self._write_mask(out.mask, final=False)
+
+    def action_masks(self) -> Bools:
+        """Actions that do not end the game at once, (N, A)."""
+        assert isinstance(self._env_spec.action, DiscreteSpec)
+        mask = np.empty((self.num_envs, self._env_spec.action.n), np.bool_)
+        self._write_mask(mask, final=False)
+        return mask
+
+    def drain_stats(self) -> EpisodeStats:
+        """Episodes finished since the last call, by step and then by env."""
+        return self._log.drain()
+
+    def drain_aggregates(self) -> Aggregates:
+        """Count, sums, squares, maxima and causes of the episodes finished since the last call.
+
+        The specification calls this `drain_stats`; that name gives single episodes here.
+        """
+        return self._log.drain_aggregates()
+
+    def reset(self, *, seed: Seeds = None, options: Infos | None = None) -> tuple[Array, Infos]:
+        """Begin new episodes, everywhere or where options["reset_mask"] (N,) says so.
+
+        Args:
+            seed: n seeds env i with n + i; a list gives one seed (or None) each; without a seed the
+                random streams go on.
+            options: May hold "reset_mask", a bool array with at least one True.
+        """
+        which = self._reset_mask(options)
+        self._seed_rows(seed, which)
+        self._ended[which] = 1
+        self._begin(self._own, everywhere=bool(which.all()))
+        return self._given(self._own.obs), {}
+
+    def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, Infos]:
+        """Advance every env by one step; infos hold records only when an episode ended."""
+        if not self._started:
+            raise gymnasium.error.ResetNeeded("Call reset before step.")
+        chosen = self._checked_actions(actions)
+        waiting = self._waiting()
+        own = self._own
+        self.step_into(chosen, own)
+        ended = own.terminated | own.truncated
+        infos = self._infos(ended) if ended.any() else {}
+        if waiting is not None:
+            infos["reset_only"], infos["_reset_only"] = waiting, waiting.copy()
+        return (
+            self._given(own.obs),
+            self._given(own.reward),
+            self._given(own.terminated),
+            self._given(own.truncated),
+            infos,
+        )
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Stop the threads."""
+        if self._crew is not None:
+            self._crew.stop()
+
+    def _episode_infos(self, rows: NDArray[np.float64]) -> Mapping[str, Array]:
+        """The records that infos show, by key, one per row of the log."""
+        return {
+            "score": rows[:, kernels.REC_SCORE].astype(np.int32),
+            "episode_steps": rows[:, kernels.REC_STEPS].astype(np.int32),
+            "return": rows[:, kernels.REC_RETURN].astype(np.float32),
+            "cause": rows[:, kernels.REC_CAUSE].astype(np.uint8),
+        }
+
+    def _infos(self, ended: Bools) -> Infos:
+        rows = self._log.latest()
+        envs = rows[:, kernels.REC_ENV].astype(np.int64)
+        records: Infos = {}
+        for key, values in self._episode_infos(rows).items():
+            records[key] = np.zeros(self.num_envs, values.dtype)
+            records[key][envs] = values
+            records["_" + key] = ended.copy()
+        if self._phase != Phase.SAME_STEP:
+            return records
+        nested = {key: array.copy() for key, array in records.items()}
+        return {
+            **records,
+            "final_obs": self._final_obs(ended),
+            "_final_obs": ended.copy(),
+            "final_info": nested,
+            "_final_info": ended.copy(),
+        }
+
+    def _final_obs(self, ended: Bools) -> Array:
+        if not self._object_final_obs:
+            return self._given(self._own.final_obs)
+        rows = np.full(self.num_envs, None, dtype=object)
+        for env in np.flatnonzero(ended):
+            rows[env] = self._own.final_obs[env].copy()
+        return rows
+
+    def _given(self, array: Array) -> Array:
+        return array.copy() if self._copy else array
+
+    def _waiting(self) -> Bools | None:
+        """Games that this step only resets; None if there are none."""
+        if self._phase == Phase.SAME_STEP:
+            return None
+        waiting: Bools = self._ended != 0
+        if not waiting.any():
+            return None
+        if self._phase == Phase.DISABLED:
+            which = np.flatnonzero(waiting)
+            raise gymnasium.error.ResetNeeded(
+                f"{len(which)} games have ended (the first is {which[0]}); "
+                'reset them with options={"reset_mask": mask} before the next step.'
+            )
+        return waiting
+
+    def _checked_actions(self, actions: ArrayLike) -> Array:
+        chosen = np.asarray(actions)
+        if chosen.shape != (self.num_envs,):
+            raise ValueError(f"actions must have shape ({self.num_envs},), not {chosen.shape}.")
+        if not np.issubdtype(chosen.dtype, np.integer):
+            raise TypeError(f"actions must be integers, not {chosen.dtype}.")
+        assert isinstance(self._env_spec.action, DiscreteSpec)
+        top = self._env_spec.action.n - 1
+        if chosen.min() < 0 or chosen.max() > top:
+            raise ValueError(f"actions must be 0 to {top}: {chosen[(chosen < 0) | (chosen > top)]}")
+        return chosen
+
+    def _reset_mask(self, options: Infos | None) -> Bools:
+        mask = (options or {}).get("reset_mask")
+        if mask is None:
+            return np.ones(self.num_envs, np.bool_)
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+            raise TypeError('options["reset_mask"] must be a NumPy array of bools.')
+        if mask.shape != (self.num_envs,):
+            raise ValueError(
+                f'options["reset_mask"] must have shape ({self.num_envs},), not {mask.shape}.'
+            )
+        if not mask.any():
+            raise ValueError('options["reset_mask"] must hold at least one True.')
+        if not self._started and not mask.all():
+            raise gymnasium.error.ResetNeeded("The first reset must be one of all games.")
+        return cast(Bools, mask)
+
+    def _seed_rows(self, seed: Seeds, which: Bools) -> None:
+        """Give the chosen envs new random states where there is a seed; others keep theirs."""
+        states = self._random_states
+        if seed is None:
+            seeds: list[int | None] = [None] * self.num_envs
+        elif isinstance(seed, int | np.integer):
+            seeds_up = np.arange(self.num_envs, dtype=np.uint64)
+            seeds_up += np.uint64(int(seed) % 2**64)
+            states[which] = _seeded(seeds_up)[which]
+            self._seeded |= which
+            return
+        else:
+            seeds = list(seed)
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed must hold {self.num_envs} seeds, not {len(seeds)}.")
+        given = np.array([value is not None for value in seeds]) & which
+        words: NDArray[np.uint64] = np.array([(value or 0) % 2**64 for value in seeds], np.uint64)
+        fresh = which & ~given & ~self._seeded
+        words[fresh] = np.random.default_rng().integers(
+            2**64 - 1, size=int(fresh.sum()), dtype=np.uint64
+        )
+        given |= fresh
+        states[given] = _seeded(words)[given]
+        self._seeded |= given
+
+    def _begin(self, out: StepBuffers, *, everywhere: bool = True) -> None:
+        if everywhere:
+            self._ended[:] = 1
+        self._run(self._actions, out, Phase.RESET.value)
+        self._started = True
+        if out.mask is not None:
+            self._write_mask(out.mask, final=False)
+
+    def _run(self, actions: Ints, out: StepBuffers, phase: int) -> None:
+        if self._crew is None:
+            self._pass(actions, out, 0, self.num_envs, 0, phase)
+            return
+        self._job = (actions, out, phase)
+        self._crew.run(self._run_lane)
+
+    def _run_lane(self, lane: int) -> None:
+        actions, out, phase = self._job
+        low, high = self._bounds[lane]
+        self._pass(actions, out, low, high, lane, phase)
+
+    def _check(self, out: StepBuffers) -> None:
+        """Refuse buffers that kernels cannot write to; a wrong shape would corrupt memory."""
+        spec, own = self._env_spec, self._own
+        for name in ("obs", "reward", "terminated", "truncated", "final_obs", "mask", "final_mask"):
+            array, like = getattr(out, name), getattr(own, name)
+            if array is None and (like is None or "mask" in name):
+                continue
+            if like is None:
+                raise ValueError(f"This environment was built without masks: {name} must be None.")
+            if array.dtype != like.dtype or array.shape != like.shape or not array.flags.carray:
+                raise ValueError(
+                    f"{name} must be a contiguous, writable {like.dtype} array of shape "
+                    f"{like.shape} (spec {spec.obs.shape}), not {array.dtype} {array.shape}."
+                )
+        self._checked = out
+
+
+def _seeded(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The first random states of envs with these seeds: one SplitMix64 output each."""
+    z = seeds + kernels.GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * kernels.MIX_1
+    z = (z ^ (z >> np.uint64(27))) * kernels.MIX_2
+    return cast("NDArray[np.uint64]", z ^ (z >> np.uint64(31)))
