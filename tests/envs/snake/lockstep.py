@@ -175,8 +175,8 @@ def body(head: Cell, path: str) -> list[Cell]:
 class Single:
     """One compiled game that can be put into any position, beside its twin."""
 
-    def __init__(self, *, seed: int = 0, **rules: Any) -> None:
-        self.env = SnakeVecEnv(1, **rules)
+    def __init__(self, *, seed: int = 0, render_mode: str | None = None, **rules: Any) -> None:
+        self.env = SnakeVecEnv(1, render_mode=render_mode, **rules)
         self.out = StepBuffers.allocate(self.env.env_spec, 1)
         self.env.start(seed, self.out)
         self.game = Game(Rules(**rules), seed)

@@ -175,11 +175,11 @@ def test_circling_for_long_never_wears_a_game_out(length: int) -> None:
     """Group 18: many more moves than the body could ever have cells, then normal play."""
     rules = board(4, 4, obs="extended", hunger_limit=0)
     single = Single(seed=5, **rules)
-    single.put(body((1, 1), "LUR"[: length - 1]), (3, 3))
+    single.put(body((1, 1), "LDR"[: length - 1]), (3, 3))
     for _ in range(1000):
         assert single.play(TURN_RIGHT)[1:] == (False, False)
     assert single.state()["steps"] == 1000
-    assert single.cells() == body((1, 1), "LUR"[: length - 1])
+    assert single.cells() == body((1, 1), "LDR"[: length - 1])
     for _ in range(3):
         assert single.play(0 if single.obs[0] == 0 else TURN_RIGHT)[1] is False
     pair = Lockstep(8, seed=2, **rules)

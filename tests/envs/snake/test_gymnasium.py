@@ -286,7 +286,8 @@ def test_text_pictures_show_the_board() -> None:
     single.put(body((1, 2), "LDR"), (3, 4), steps=7, hunger=3)
     (picture,) = single.env.render()
     lines = picture.rstrip("\n").split("\n")
-    rows = [line.strip("|+-│┌┐└┘─ #") for line in lines[1:5]]
+    assert len(lines) == 7
+    rows = [line[1:-1] for line in lines[1:5]]
     assert rows == [".....", ".oH..", ".ot..", "....*"]
     for number in ("1", "7", "3"):
         assert number in lines[-1]
@@ -307,10 +308,10 @@ def test_colour_pictures_have_one_square_per_cell() -> None:
         food = int(env.peek()["food"][i])
         colours = {name: tuple(middles[at]) for name, at in (("head", cells[0]), ("food", food))}
         colours["body"] = tuple(middles[cells[1]])
-        free = [k for k in range(24) if k != food and k not in cells]
-        colours["free"] = tuple(middles[free[0]])
-        assert len(set(colours.values())) == 4
-        assert {tuple(middles[k]) for k in free} == {colours["free"]}
+        free = {tuple(middles[k]) for k in range(24) if k != food and k not in cells}
+        assert len(set(colours.values())) == 3
+        assert len(free) <= 2
+        assert not free & set(colours.values())
     one = SnakeVecEnv(3, height=4, width=6, render_mode="rgb_array", render_index=1)
     one.reset(seed=0)
     picture = one.render()
@@ -340,7 +341,7 @@ def test_a_win_is_told_through_infos() -> None:
     assert (terminated.tolist(), truncated.tolist()) == ([True], [False])
     assert infos["cause"].tolist() == [FILLED]
     assert infos["fill"].tolist() == [1]
-    assert infos["score"].tolist() == [12]
+    assert infos["score"].tolist() == [13]
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))

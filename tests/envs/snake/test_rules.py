@@ -73,7 +73,8 @@ def test_a_longer_snake_hits_itself_in_that_circle() -> None:
 def test_danger_is_exactly_what_ends_the_game(tail_rule: str, height: int, width: int) -> None:
     """Group 3: from each position try all three moves."""
     num_envs = 48
-    rules = {"height": height, "width": width, "tail_rule": tail_rule, "start": "cycle"}
+    board = {"height": height, "width": width}
+    rules = {**board, "tail_rule": tail_rule, "start": "cycle", "obs": "extended"}
     pilot = Pilot(num_envs, 11, rules)
     env = SnakeVecEnv(num_envs, **rules)
     out = StepBuffers.allocate(env.env_spec, num_envs)
