@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from briskrl.core.config import to_toml
-from briskrl.core.errors import ConfigError, DivergedError
+from briskrl.core.errors import ConfigError, DivergedError, StorageError
 from briskrl.train.atomic import replace as replace_file
 from briskrl.train.config import TrainConfig
 from briskrl.train.hooks import CheckpointHook, Hook, ReportHook
@@ -89,8 +90,10 @@ def _go(
             run.report()
             run.save()
             result = run.finish(stopped)
-    except DivergedError as error:
-        raise run.dump_diverged(error) from error
+    except BaseException as error:
+        with suppress(StorageError):
+            folder.end_session(f"failed: {type(error).__name__}")
+        raise run.dump_diverged(error) if isinstance(error, DivergedError) else error
     finally:
         run.close()
     reporter.on_end(result)

@@ -116,6 +116,7 @@ class Run:
     def dump_diverged(self, error: DivergedError) -> DivergedError:
         """Save the batch that training broke on; returns the error with its place added."""
         path = self.folder.path / "diverged_batch.safetensors"
+        path.unlink(missing_ok=True)
         batch = self.session.learner.batch
         arrays = {name: array for name, array in asdict(batch).items() if array is not None}
         write_tensors(path, arrays)
