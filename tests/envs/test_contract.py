@@ -16,15 +16,25 @@ import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
-from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
+from briskrl.core.spec import DiscreteSpec
 from briskrl.core.types import EpisodeStats, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.make import make_env
 from briskrl.envs.registry import ENVS
 from briskrl.envs.snake.config import SnakeConfig
+from tests.envs.recording import (
+    SEED,
+    assert_same,
+    assert_same_rows,
+    assert_same_stats,
+    assert_within,
+    play,
+    poisoned,
+    random_actions,
+    record,
+)
 
 NUM_STEPS = 120
-SEED = 7_000_000_000_001
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ CASES = [
     snake("grid-bytes", obs="grid", grid_dtype="uint8", grid_reachable=True),
     snake("grid-ego", obs="grid", grid_frame="ego", grid_center="head", grid_reachable=True),
     snake("masks", obs="flood", masks=True),
-    snake("absolute", actions="absolute", masks=True, hunger_limit=25),
+    snake("absolute", actions="absolute", masks=True, height=4, width=6, hunger_limit=25),
     snake("mirror", obs="extended", mirror=True, masks=True),
     snake("random-start", start="random", height=5, width=9, shaping=0.5, max_steps=30),
     snake("cycle-start", start="cycle", start_mix=0.5, obs="grid", height=6, width=6),
@@ -70,93 +80,6 @@ def opened(case: Case, num_envs: int, *, threads: int = 1) -> Iterator[VecEnv]:
         yield env
     finally:
         env.close()
-
-
-def poisoned(spec: EnvSpec, num_envs: int, byte: int) -> StepBuffers:
-    """Buffers full of one byte, so that whatever a step leaves unwritten shows."""
-    out = StepBuffers.allocate(spec, num_envs)
-    poison(out, byte)
-    return out
-
-
-def poison(out: StepBuffers, byte: int) -> None:
-    for field in fields(out):
-        array = getattr(out, field.name)
-        if array is not None:
-            # A bool that is neither 0 nor 1 is no value at all, so flags get the lowest bit.
-            array.view(np.uint8)[...] = byte & 1 if array.dtype == bool else byte
-
-
-def random_actions(spec: EnvSpec, num_steps: int, num_envs: int, seed: int = 0) -> np.ndarray:
-    assert isinstance(spec.action, DiscreteSpec)
-    rng = np.random.default_rng(seed)
-    return rng.integers(spec.action.n, size=(num_steps, num_envs))
-
-
-@dataclass
-class Trace:
-    """Everything a run showed, time first; final rows are zero where no episode ended."""
-
-    first_obs: np.ndarray
-    rows: dict[str, np.ndarray]
-
-    @property
-    def ended(self) -> np.ndarray:
-        return self.rows["terminated"] | self.rows["truncated"]
-
-    def of(self, envs: slice) -> Trace:
-        rows = {name: array[:, envs] for name, array in self.rows.items()}
-        return Trace(self.first_obs[envs], rows)
-
-
-def record(env: VecEnv, actions: np.ndarray, out: StepBuffers) -> dict[str, np.ndarray]:
-    """Play the actions (T, N), keeping every row that the contract calls valid."""
-    rows: dict[str, list[np.ndarray]] = {}
-    for row in actions:
-        env.step_into(row, out)
-        ended = out.terminated | out.truncated
-        for field in fields(out):
-            array = getattr(out, field.name)
-            if array is None:
-                continue
-            kept = array.copy()
-            if field.name.startswith("final_"):
-                kept[~ended] = 0
-            rows.setdefault(field.name, []).append(kept)
-    return {name: np.stack(arrays) for name, arrays in rows.items()}
-
-
-def play(env: VecEnv, actions: np.ndarray, *, seed: int = SEED, byte: int = 0) -> Trace:
-    out = poisoned(env.env_spec, env.num_envs, byte)
-    env.start(seed, out)
-    return Trace(out.obs.copy(), record(env, actions, out))
-
-
-def assert_same_rows(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> None:
-    assert left.keys() == right.keys()
-    for name, array in left.items():
-        assert array.dtype == right[name].dtype
-        np.testing.assert_array_equal(array, right[name], err_msg=name)
-
-
-def assert_same(left: Trace, right: Trace) -> None:
-    np.testing.assert_array_equal(left.first_obs, right.first_obs)
-    assert_same_rows(left.rows, right.rows)
-
-
-def assert_same_stats(left: EpisodeStats, right: EpisodeStats) -> None:
-    for field in fields(left):
-        np.testing.assert_array_equal(
-            getattr(left, field.name), getattr(right, field.name), err_msg=field.name
-        )
-
-
-def assert_within(spec: ArraySpec, array: np.ndarray) -> None:
-    assert array.dtype == spec.dtype
-    assert array.shape[-len(spec.shape) :] == spec.shape
-    assert np.isfinite(array).all()
-    assert array.min() >= spec.low
-    assert array.max() <= spec.high
 
 
 def test_every_registered_environment_has_a_row() -> None:

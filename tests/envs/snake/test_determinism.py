@@ -15,7 +15,9 @@ from tests.envs.snake.lockstep import Lockstep, Pilot
 from tests.envs.snake.twin import Game, Rules
 from tests.envs.snake.views import observe
 
-BOARDS = [
+pytestmark = pytest.mark.filterwarnings("ignore:hunger_limit:UserWarning")
+
+BOARDS: list[dict[str, Any]] = [
     {"height": 4, "width": 4},
     {"height": 10, "width": 10, "start": "random"},
     {"height": 7, "width": 12, "start": "cycle", "mirror": True},
@@ -125,7 +127,6 @@ def twin_run(rules: dict[str, Any], seed: int, actions: list[int]) -> list[dict[
 MODE_RULES: dict[str, Any] = {"height": 5, "width": 6, "obs": "flood", "hunger_limit": 12}
 
 
-@pytest.mark.filterwarnings("ignore:.*hunger_limit.*")
 def test_next_step_mode_plays_the_same_games() -> None:
     """Group 15: a dead step has zero reward, no flags, and is marked."""
     num_envs, seed = 6, 3
@@ -160,7 +161,6 @@ def test_next_step_mode_plays_the_same_games() -> None:
     assert dead_steps > 50
 
 
-@pytest.mark.filterwarnings("ignore:.*hunger_limit.*")
 def test_disabled_mode_plays_the_same_games() -> None:
     """Group 15: finished games wait for a reset with a mask; the others keep everything."""
     num_envs, seed = 6, 3
@@ -190,7 +190,6 @@ def test_disabled_mode_plays_the_same_games() -> None:
     assert resets > 20
 
 
-@pytest.mark.filterwarnings("ignore:.*hunger_limit.*")
 def test_same_step_mode_shows_both_games() -> None:
     """Group 15: final_obs rows are those of the ended game, obs those of the next."""
     num_envs, seed = 6, 3

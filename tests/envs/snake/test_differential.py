@@ -10,6 +10,8 @@ import pytest
 
 from tests.envs.snake.lockstep import TURN_RIGHT, Lockstep, Pilot, Single, body
 
+pytestmark = pytest.mark.filterwarnings("ignore:hunger_limit:UserWarning")
+
 DISTINCT = {
     "reward_death": -3.25,
     "reward_food": 5.5,

@@ -23,6 +23,8 @@ from tests.envs.snake.twin import (
     seeded,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:hunger_limit:UserWarning")
+
 
 def test_the_generator_is_splitmix64() -> None:
     """The published first numbers of seed 0 and of seed 1234567."""

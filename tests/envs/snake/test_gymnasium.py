@@ -15,6 +15,9 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from briskrl.core.types import StepBuffers
 from briskrl.envs.as_gym import register
 from briskrl.envs.snake.env import SnakeEnv, SnakeVecEnv
+from briskrl.train.config import TrainConfig
+from briskrl.train.resolve import complete
+from briskrl.train.session import Session
 from tests.envs.snake.lockstep import Single, body
 from tests.envs.snake.twin import FILLED, Game, Rules, hamiltonian_cycle
 from tests.envs.snake.views import observe
@@ -119,6 +122,26 @@ def test_a_foreign_trainer_learns_from_it() -> None:
         model.learn(128)
         pairs = zip(before, model.policy.parameters(), strict=True)
         assert any(bool((old != new).any()) for old, new in pairs)
+
+
+@pytest.mark.parametrize("obs", ["features", "grid"])
+def test_our_trainer_learns_from_it(obs: str) -> None:
+    """Group 20: transitions are collected, stored and learnt from."""
+    config = complete(
+        TrainConfig(
+            env="snake",
+            num_envs=16,
+            env_config={"obs": obs, "height": 6, "width": 6, "masks": True},
+            algo_config={"learning_starts": 64, "buffer_size": 1024, "batch_size": 32},
+        )
+    )
+    session = Session(config)
+    session.start()
+    ended = sum(session.iterate().count for _ in range(100))
+    assert session.clock.env_steps == 1600
+    assert session.clock.episodes == ended > 0
+    assert session.clock.updates > 0
+    session.env.close()
 
 
 def test_infos_come_only_with_ends() -> None:

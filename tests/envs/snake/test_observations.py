@@ -267,16 +267,18 @@ def test_mirrored_games_are_the_same_games() -> None:
     np.testing.assert_array_equal((after - before) % 4, turned)
 
 
+@pytest.mark.parametrize(("height", "width"), [(4, 4), (9, 6), (8, 8), (12, 12), (20, 20)])
 @pytest.mark.parametrize("mode", [{"obs": "extended"}, {"obs": "grid", "grid_reachable": True}])
-def test_observation_from_state_equals_the_incremental_one(mode: dict[str, Any]) -> None:
+def test_observation_from_state_equals_the_incremental_one(
+    mode: dict[str, Any], height: int, width: int
+) -> None:
     """Group 16: no stale cache, whatever led to the position."""
-    rules = {"height": 9, "width": 6, "start": "cycle", "masks": True, **mode}
-    pilot = Pilot(32, 8, rules)
-    env, fresh = SnakeVecEnv(32, **rules), SnakeVecEnv(32, **rules)
-    out, again = (StepBuffers.allocate(env.env_spec, 32) for _ in range(2))
+    rules = {"height": height, "width": width, "start": "cycle", "masks": True, **mode}
+    pilot = Pilot(96, 8, rules)
+    env, fresh = SnakeVecEnv(96, **rules), SnakeVecEnv(96, **rules)
+    out, again = (StepBuffers.allocate(env.env_spec, 96) for _ in range(2))
     env.start(8, out)
-    fresh.start(0, again)
-    for _ in range(150):
+    for _ in range(250):
         actions = pilot.choose()
         pilot.follow(actions)
         env.step_into(actions, out)

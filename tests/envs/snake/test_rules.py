@@ -25,6 +25,8 @@ from tests.envs.snake.twin import (
     hamiltonian_cycle,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:hunger_limit:UserWarning")
+
 REWARDS: dict[str, Any] = {
     "reward_death": -7.0,
     "reward_food": 3.0,
