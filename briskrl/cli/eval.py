@@ -45,12 +45,12 @@ def run(argv: list[str]) -> int:
     options = words.options
     from briskrl.train.evaluate import evaluate_agent
 
-    agent = load_agent(words, options.player, options.seed)
+    agent, name = load_agent(words, options.player, options.seed)
     result = evaluate_agent(agent, episodes=options.episodes, seed=options.seed)
     if words.args.json:
         print(json.dumps(result.as_json(), allow_nan=False))
     else:
-        print(f"{words.target} on {agent.env}: {result.episodes:,} games, seed {options.seed}")
+        print(f"{name} on {agent.env}: {result.episodes:,} games, seed {options.seed}")
         print(_told(result))
     return 0
 

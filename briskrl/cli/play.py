@@ -69,7 +69,7 @@ def run(argv: list[str]) -> int:
     options = words.options
     if options.gif is not None:
         _check_gif(Path(options.gif))
-    agent = load_agent(words, options.player, options.seed)
+    agent, _ = load_agent(words, options.player, options.seed)
     if options.gif is None:
         show(games(agent, "ansi", options), options.fps)
     else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
     from briskrl.core.types import Array, Bools
     from briskrl.train.evaluate import Agent
 
-HEURISTICS = {"snake": "briskrl.envs.snake.heuristic:SafePolicy"}
-"""Addresses of hand-written players: class(env_config) with the `act` of a Policy."""
+HEURISTICS: dict[str, tuple[str, dict[str, object]]] = {
+    "snake": (
+        "briskrl.envs.snake.heuristic:heuristic_actions",
+        {"obs": "flood", "actions": "relative", "mirror": False},
+    ),
+}
+"""Hand-written players: the function from observations to actions, and the settings it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,8 @@ def read_words(parser: Parser, argv: list[str], options: type) -> Words:
         argv: The words after the command's name.
         options: Config class of the command's own flags.
     """
-    parser.add_argument("TARGET", help="run folder (or its name under runs/), or an environment")
+    told = "run folder (or its name under runs/), or an environment"
+    parser.add_argument("TARGET", metavar="RUN|ENV", help=told)
     add_flags(parser, options)
     target = _target(parser, argv)
     classes = {"": options}
@@ -60,8 +67,8 @@ def read_words(parser: Parser, argv: list[str], options: type) -> Words:
     return Words(target, chosen, env, args)
 
 
-def load_agent(words: Words, player: str, seed: int) -> Agent:
-    """The player the words ask for.
+def load_agent(words: Words, player: str, seed: int) -> tuple[Agent, str]:
+    """The player the words ask for, and what to call it.
 
     Raises:
         ConfigError: A simple player was asked to replace a run's policy, or there is none.
@@ -73,9 +80,14 @@ def load_agent(words: Words, player: str, seed: int) -> Agent:
             raise ConfigError(
                 f"--player {player} is for environments; {words.target} has a policy of its own."
             )
-        return load_policy(words.target)
-    policy = _simple_player(words.target, words.env_config, player, seed)
-    return Agent(policy, words.target, words.env_config)
+        return load_policy(words.target), str(words.target)
+    env, config = words.target, words.env_config
+    if player == "heuristic" and env not in HEURISTICS:
+        raise ConfigError(f"There is no heuristic for {env!r}. Use --player random.")
+    if player == "random" or env not in HEURISTICS:
+        return Agent(RandomPolicy(env, config, seed), env, config), "random player"
+    address, needs = HEURISTICS[env]
+    return Agent(Heuristic(address), env, replace(config, **needs)), "heuristic"
 
 
 def _target(parser: Parser, argv: list[str]) -> Path | str | None:
@@ -87,15 +99,17 @@ def _target(parser: Parser, argv: list[str]) -> Path | str | None:
     return find_target(parser.parse_known_args(argv)[0].TARGET)
 
 
-def _simple_player(env: str, config: Any, player: str, seed: int) -> Any:
-    if player == "heuristic" and env not in HEURISTICS:
-        raise ConfigError(f"There is no heuristic for {env!r}. Use --player random.")
-    if player == "random" or env not in HEURISTICS:
-        return RandomPolicy(env, config, seed)
-    from importlib import import_module
+class Heuristic:
+    """A hand-written player as a policy."""
 
-    module, _, name = HEURISTICS[env].partition(":")
-    return getattr(import_module(module), name)(config)
+    def __init__(self, address: str) -> None:
+        module, _, name = address.partition(":")
+        self._decide = getattr(import_module(module), name)
+
+    def act(self, obs: Array, mask: Bools | None) -> Array:
+        """Actions (N,) for observations (N, *obs)."""
+        actions: Array = self._decide(obs)
+        return actions
 
 
 class RandomPolicy:

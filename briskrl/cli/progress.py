@@ -104,7 +104,6 @@ class LiveReporter:
 
     def _panel(self, progress: Progress) -> Any:
         from rich import box
-        from rich.console import Group
         from rich.panel import Panel
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -113,8 +112,9 @@ class LiveReporter:
         grid = Table.grid(padding=(0, 2))
         for label, value in facts(progress, self._best):
             grid.add_row(Text(label, style="dim"), Text(value))
-        bar = ProgressBar(total=progress.total_steps, completed=progress.env_steps)
-        body = Group(bar, grid)
+        body = Table.grid(expand=True)
+        body.add_row(ProgressBar(total=progress.total_steps, completed=progress.env_steps))
+        body.add_row(grid)
         return Panel(body, title=Text(self._title), box=box.ROUNDED, title_align="left")
 
 
