@@ -63,7 +63,8 @@ class EpisodeLog:
         """Records of the last step, (M, LOG_COLUMNS)."""
         # A step writes one record per env at most, so there is no need to look at older ones.
         rows = self._pending(len(self._totals))
-        return rows[rows[:, at.REC_TICK] == self._lanes[0, at.HEAD_TICK]]
+        latest: NDArray[np.float64] = rows[rows[:, at.REC_TICK] == self._lanes[0, at.HEAD_TICK]]
+        return latest
 
     def drain(self) -> EpisodeStats:
         """Records since the last drain, ordered by step and then by env."""

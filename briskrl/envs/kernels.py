@@ -1,8 +1,8 @@
 """Compiled parts that all native families share: random draws and the episode log.
 
 The log is one float64 array with rows of LOG_COLUMNS: a head row per lane (a lane is what one
-thread steps), one row of running totals per env, then a ring of episode records per lane. Totals are
-kept per env, so that their sums do not depend on how envs are spread over lanes.
+thread steps), one row of running totals per env, then a ring of episode records per lane. Totals
+are kept per env, so that their sums do not depend on how envs are spread over lanes.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 import gymnasium
+import msgspec
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
@@ -269,10 +270,13 @@ def checked(config: SnakeConfig | None, settings: Mapping[str, Any]) -> SnakeCon
     if config is None:
         config = SnakeConfig(**{"grid_dtype": "float32", **settings})
         dtype = np.dtype(config.grid_dtype).name
-        low, high = config.start_fill
-        config = replace(config, grid_dtype=cast(Any, dtype), start_fill=(low, high))
+        config = replace(config, grid_dtype=cast(Any, dtype))
     elif settings:
         config = replace(config, **settings)
+    try:
+        config = msgspec.convert(asdict(config), SnakeConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"Snake cannot be played with these settings: {error}.") from error
     wrong = config.check()
     if wrong:
         raise ConfigError(" ".join(wrong))

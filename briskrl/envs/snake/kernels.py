@@ -2,8 +2,8 @@
 
 A game is one row of 64-bit words: ROW_SCALARS words of scalars, a bitboard of the free cells, and
 the body as a ring of 16-bit cells. Arrays with other number types are views of the same memory. A
-cell is the number of its bit in the row. Each board row ends with a guard bit that is never free, and
-there are zero words before and after the board, so that a step off the board lands on a bit that is
+cell is the number of its bit in the row. Each board row ends with a guard bit that is never free,
+and there are zero words before and after the board, so that a step off the board lands on a bit that is
 not free.
 
 `rules` holds the settings as int64 words (see the R_ names), rewards as float64 in the same words,
