@@ -16,38 +16,47 @@ keep the number of files low."""
 
 
 class RingChunks:
-    """The chunks of a ring of `num_rows` rows by `num_envs` envs, and their versions.
-
-    A chunk is a power of two of neighbouring rows. `versions` (C,) counts the transitions written
-    into each one; whoever writes rows adds to it, at index `row >> shift`.
-    """
+    """The chunks of a ring of `num_rows` rows by `num_envs` envs: neighbouring rows each."""
 
     def __init__(self, ring: Ring, *, num_rows: int, num_envs: int) -> None:
         self._ring = ring
         self._num_rows = num_rows
         self._num_envs = num_envs
         row_bytes = sum(array.nbytes for array in ring.dense.values()) // num_rows
-        self.shift = max(1, TARGET_BYTES // row_bytes).bit_length() - 1
-        self.versions: Ints = np.zeros(-(-num_rows // self.rows), np.int64)
+        self.rows = 1 << max(1, TARGET_BYTES // row_bytes).bit_length() - 1
+        """Rows per chunk, a power of two; the last chunk may have fewer."""
+        self._first_row: Ints = np.arange(0, num_rows, self.rows)
+        self.base: Ints = np.zeros(len(self._first_row), np.int64)
+        """(C,): where the versions start counting."""
 
-    @property
-    def rows(self) -> int:
-        """Rows per chunk; the last one may have fewer."""
-        return 1 << self.shift
+    def versions(self, counts: Ints) -> Ints:
+        """(C,) base plus the transitions ever written into each chunk, from those of each env (N,).
 
-    def names(self, filled: int) -> dict[str, int]:
-        """Versions by name of the chunks that hold any of the first `filled` rows."""
-        number = -(-filled // self.rows)
-        return {f"chunk_{i:05d}": int(self.versions[i]) for i in range(number)}
+        Rows are written in order, so the hot path need not count them chunk by chunk.
+        """
+        laps, rest = np.divmod(counts, self._num_rows)
+        rows = np.minimum(self.rows, self._num_rows - self._first_row)
+        begun = np.clip(rest - self._first_row[:, None], 0, rows[:, None]).sum(axis=1)
+        total: Ints = self.base + laps.sum() * rows + begun
+        return total
 
-    def read(self, name: str, filled: int) -> dict[str, Array]:
-        """Views of a chunk's slots within the first `filled` rows.
+    def names(self, counts: Ints) -> dict[str, int]:
+        """Versions by name of the chunks that hold data."""
+        number = -(-self.filled(counts) // self.rows)
+        return {f"chunk_{i:05d}": int(v) for i, v in enumerate(self.versions(counts)[:number])}
+
+    def filled(self, counts: Ints) -> int:
+        """Rows that hold a transition of any env."""
+        return min(int(counts.max()), self._num_rows)
+
+    def read(self, name: str, counts: Ints) -> dict[str, Array]:
+        """Views of a chunk's slots in rows that hold data.
 
         Final observations come as copies with the slots they belong to (`final_slot`), because only
         truncated transitions have one.
         """
         start, stop = self._slots(name)
-        stop = min(stop, filled * self._num_envs)
+        stop = min(stop, self.filled(counts) * self._num_envs)
         arrays: dict[str, Array] = {k: v[start:stop] for k, v in self._ring.dense.items()}
         slots = start + np.flatnonzero(self._ring.flags[start:stop] == TRUNCATED)
         if slots.size:
@@ -82,7 +91,7 @@ class RingChunks:
     def _slots(self, name: str) -> tuple[int, int]:
         """First slot of a chunk and the one past its last."""
         prefix, _, digits = name.partition("_")
-        if prefix != "chunk" or not digits.isdecimal() or int(digits) >= len(self.versions):
+        if prefix != "chunk" or not digits.isdecimal() or int(digits) >= len(self.base):
             raise ValueError(f"This memory has no chunk {name!r}.")
         first = int(digits) * self.rows
         last = min(first + self.rows, self._num_rows)

@@ -40,8 +40,6 @@ def ids_are_distinct(ids: Array, seen: Array) -> bool:
 @kernel
 def write_rows(
     cursor: Array,
-    versions: Array,
-    chunk_shift: int,
     n_step: int,
     ids: Array,
     ring_obs: Array,
@@ -89,7 +87,6 @@ def write_rows(
                 ring_final_mask[slot, d] = final_mask[j, d]
         if n_step <= count < num_rows:
             gained += 1
-        versions[row >> chunk_shift] += 1
         cursor[HEAD, env] = row + 1 if row + 1 < num_rows else 0
         cursor[COUNT, env] = count + 1
     return gained
@@ -143,7 +140,7 @@ def choose_uniform(
                 env = number // each
                 age = number - env * each
             else:
-                env = np.searchsorted(upto, number, side="right")
+                env = int(np.searchsorted(upto, number, side="right"))
                 age = number - upto[env] + sampleable(cursor, env, num_rows, n_step)
             oldest = cursor[HEAD, env] if cursor[COUNT, env] > num_rows else 0
             row = oldest + age

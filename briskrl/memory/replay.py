@@ -43,6 +43,7 @@ class ReplayBuffer:
         self.ring = Ring.allocate(spec, self.num_rows * num_envs)
         self.cursor: Ints = np.zeros((2, num_envs), np.int64)
         """(2, N): next row and number of writes of every env."""
+        self._counts: Ints = self.cursor[kernels.COUNT]
         self._chunks = RingChunks(self.ring, num_rows=self.num_rows, num_envs=num_envs)
         self._versions_seen = False
         self._size = 0
@@ -96,13 +97,11 @@ class ReplayBuffer:
         Raises:
             ValueError: The buffers or ids do not fit this memory; nothing has been written.
         """
-        ring, chunks = self.ring, self._chunks
+        ring = self.ring
         ids = self._check_ids(ids)
         rows = len(ids)
         self._size += kernels.write_rows(
             self.cursor,
-            chunks.versions,
-            chunks.shift,
             self.n_step,
             ids,
             ring.obs,
@@ -194,17 +193,17 @@ class ReplayBuffer:
         versions start again from 0 unless somebody has seen them, who could then mistake new data
         for old.
         """
+        if self._versions_seen:
+            self._chunks.base[...] = self._chunks.versions(self._counts)
         self.cursor.fill(0)
         self._size = 0
-        if not self._versions_seen:
-            self._chunks.versions.fill(0)
 
     def state(self) -> State:
-        """Cursors and chunk versions; copies."""
+        """Cursors, and with them the chunk versions; copies."""
         self._versions_seen = True
         arrays: dict[str, Array] = {
             "cursor": self.cursor.copy(),
-            "versions": self._chunks.versions.copy(),
+            "version_base": self._chunks.base.copy(),
         }
         return State(arrays=arrays, scalars=self._shape())
 
@@ -218,19 +217,19 @@ class ReplayBuffer:
         if found != self._shape():
             raise ValueError(f"A memory saved as {found} cannot continue as {self._shape()}.")
         self.cursor[...] = state.arrays["cursor"]
-        self._chunks.versions[...] = state.arrays["versions"]
+        self._chunks.base[...] = state.arrays["version_base"]
         self._versions_seen = True
-        written = np.minimum(self.cursor[kernels.COUNT], self.num_rows)
+        written = np.minimum(self._counts, self.num_rows)
         self._size = int(np.maximum(written - self.n_step, 0).sum())
 
     def chunk_versions(self) -> Mapping[str, int]:
         """Names of the chunks that hold data, with a number that grows on every change."""
         self._versions_seen = True
-        return self._chunks.names(self._filled())
+        return self._chunks.names(self._counts)
 
     def read_chunk(self, name: str) -> Mapping[str, Array]:
         """The arrays of one chunk; views, valid until the next write."""
-        return self._chunks.read(name, self._filled())
+        return self._chunks.read(name, self._counts)
 
     def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
         """Put back what read_chunk gave.
@@ -251,10 +250,6 @@ class ReplayBuffer:
         if not kernels.ids_are_distinct(ids, self._ids_seen):
             raise ValueError(f"ids must be distinct and from 0 to {self.num_envs - 1}.")
         return ids
-
-    def _filled(self) -> int:
-        """Rows that hold a transition of any env."""
-        return min(int(self.cursor[kernels.COUNT].max()), self.num_rows)
 
     def _shape(self) -> dict[str, int]:
         return {
