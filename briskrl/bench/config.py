@@ -1,0 +1,63 @@
+"""Settings of the benchmarks, as data; imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+NumEnvs = Annotated[int, Meta(ge=1, le=1_048_576)]
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+Slices = Annotated[int, Meta(ge=1, le=1000)]
+Seed = Annotated[int, Meta(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvBench:
+    """How fast games are stepped."""
+
+    obs: Literal["features", "flood", "extended", "grid"] = "features"
+    """Observation mode to measure."""
+    num_envs: NumEnvs = 256
+    """Games stepped together."""
+    seconds: Seconds = 3.0
+    """Seconds of stepping to measure."""
+    threads: Annotated[int, Meta(ge=1, le=1024)] = 1
+    """Threads; used from about a thousand games on."""
+    height: Annotated[int, Meta(ge=4, le=64)] = 10
+    """Rows of the board."""
+    width: Annotated[int, Meta(ge=4, le=64)] = 10
+    """Columns of the board."""
+    seed: Seed = 0
+    """Seed of the games."""
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyBench:
+    """Ours against the slow path that the project comes from."""
+
+    num_envs: NumEnvs = 256
+    """Games stepped together, on both sides."""
+    slices: Slices = 9
+    """Turns of each side per comparison; the figures are medians over them."""
+    seconds: Seconds = 1.0
+    """CPU seconds of our training loop per turn; the slow one takes about as long."""
+    seed: Seed = 0
+    """Seed of games and networks."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeersBench:
+    """Ours against Stable-Baselines3."""
+
+    num_envs: NumEnvs = 256
+    """Games of our loop."""
+    peer_num_envs: NumEnvs = 64
+    """Games of the peer's loop; ours is measured with as many too."""
+    slices: Slices = 9
+    """Turns of each side; the figures are medians over them."""
+    seconds: Seconds = 1.5
+    """CPU seconds per turn."""
+    seed: Seed = 0
+    """Seed of games and networks."""

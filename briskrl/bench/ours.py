@@ -1,0 +1,64 @@
+"""Our training loop in turns, so that it can take turns with another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import process_time
+
+from briskrl.core.config import to_toml
+from briskrl.train.config import TrainConfig
+from briskrl.train.hooks import ReportHook
+from briskrl.train.report import Silent
+from briskrl.train.resolve import complete
+from briskrl.train.run import Run
+from briskrl.train.rundir import RunDir
+from briskrl.train.session import Session
+from briskrl.train.warmup import warm_up
+
+
+class OurLoop:
+    """What `brisk train` does between warm-up and the first checkpoint, logs included.
+
+    Args:
+        config: What to train.
+        folder: The run folder to make.
+    """
+
+    def __init__(self, config: TrainConfig, folder: Path) -> None:
+        config = complete(config)
+        self.session = Session(config)
+        run_dir = RunDir.create(
+            folder,
+            env=config.env,
+            algo=config.algo,
+            seed=config.seed,
+            config_toml=to_toml(config),
+        )
+        self._run = Run(self.session, run_dir, Silent())
+        self._report = ReportHook(config.log_seconds)
+
+    def prepare(self, from_step: int = 0) -> None:
+        """Warm up, then train until updates are being done and `from_step` is reached."""
+        warm_up(self.session)
+        self._run.begin(0.0)
+        clock = self.session.clock
+        while clock.updates == 0 or clock.env_steps < from_step:
+            self._iterate()
+
+    def turn(self, cpu_s: float) -> float:
+        """Train for about `cpu_s` CPU seconds; returns steps per CPU second."""
+        clock = self.session.clock
+        first, begin = clock.env_steps, process_time()
+        now = begin
+        while now - begin < cpu_s:
+            self._iterate()
+            now = process_time()
+        return (clock.env_steps - first) / (now - begin)
+
+    def close(self) -> None:
+        """Write what waits and release everything."""
+        self._run.close()
+
+    def _iterate(self) -> None:
+        self._run.record(self.session.iterate())
+        self._report(self._run)

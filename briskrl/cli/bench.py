@@ -1,0 +1,201 @@
+"""`brisk bench`: what is measured, how, and the figures as a table or one JSON object."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from briskrl.bench.config import EnvBench, LegacyBench, PeersBench
+from briskrl.cli.flags import Parser, add_flags, flag_layer
+from briskrl.cli.listing import columns, count, shares
+from briskrl.core.config import build
+from briskrl.core.errors import BriskError, ConfigError, nearest
+from briskrl.envs.registry import ENVS
+
+TRAIN_STEPS = 2_000_000
+"""Long enough for costs that grow with time to show."""
+
+COMMANDS = {
+    "env": "steps per second of the environment alone",
+    "train": "the whole training loop: speed, phases, steadiness, memory",
+    "legacy": "ours against the slow path the project comes from",
+    "peers": "ours against Stable-Baselines3",
+}
+
+OVERVIEW = """\
+examples:
+  brisk bench env snake --obs flood
+  brisk bench train snake --steps 5e5
+  brisk bench legacy --json
+  brisk bench peers
+
+Compare CPU seconds, not wall seconds: they change little with whatever else the machine does.
+`brisk bench COMMAND --help` explains what is measured. benchmarks/README.md tells the methods."""
+
+ENV_HELP = """\
+Steps per second of the environment alone, one thread unless asked otherwise.
+
+A safe heuristic plays first, so that snakes are of the lengths met in practice; then a stretch of
+its moves is recorded, and replayed from the same state until the time is up. Only stepping is
+timed, not the heuristic. Every replay must end like the recording, or the benchmark fails."""
+
+ENV_EXAMPLES = """\
+examples:
+  brisk bench env snake
+  brisk bench env snake --obs grid --seconds 5
+  brisk bench env snake --obs flood --num-envs 4096 --threads 2 --json"""
+
+TRAIN_HELP = f"""\
+usage: brisk bench train ENV [options of brisk train] [--json]
+
+The whole training loop, as `brisk train` runs it, in a folder that is removed afterwards.
+
+  steps_per_cpu_s   transitions per CPU second, warm-up apart
+  early_ratio       speed of the first five episodes per game after learning has begun, over the
+                    speed of the rest: 1 means full speed from the first episode
+  late_cost_ratio   CPU per step in the last fifth over that in the second: 1 means no slowing down
+  rss_growth_mb     memory growth from the end of warm-up to the end
+  phases            where the time went
+
+Every option of `brisk train` can be given (brisk train ENV --help lists them) except --run-dir.
+Without --steps or a --config file, {TRAIN_STEPS:,} steps are trained.
+
+examples:
+  brisk bench train snake
+  brisk bench train snake --algo rainbow --obs flood --steps 5e5
+  brisk bench train snake --train-steps-ratio quality --seed 1 --json"""
+
+LEGACY_HELP = """\
+Ours against the slow path the project comes from, re-created on the same task.
+
+  push_speedup    storing one transition of each game: a Python loop with two array copies and
+                  three .item() calls each, against one batched write
+  flood_speedup   reachable space of each game: a search with a Python queue per direction, against
+                  our whole compiled step (rules, rewards and features included)
+  loop_speedup    training steps per CPU second: num_envs // 4 updates per vector step, pushes one
+                  by one, a print and a flushed CSV row per episode, against ours by default
+
+Both sides take turns in one process; figures are medians over the turns, by CPU time."""
+
+LEGACY_EXAMPLES = """\
+examples:
+  brisk bench legacy
+  brisk bench legacy --slices 25 --json"""
+
+PEERS_HELP = """\
+Our DQN against Stable-Baselines3's on our Snake: same game, network (128x128), batch (64), updates
+per transition (1 in 32), memory and schedules, one thread each.
+
+Both sides take turns in one process; figures are medians over the turns, by CPU time. Needs the
+peers extra: pip install "briskrl[peers]"."""
+
+PEERS_EXAMPLES = """\
+examples:
+  brisk bench peers
+  brisk bench peers --slices 25 --json"""
+
+
+def run(argv: list[str]) -> int:
+    """Run one benchmark and print its figures."""
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_help())
+        return 0
+    name, words = argv[0], argv[1:]
+    if name not in COMMANDS:
+        raise BriskError(f"Unknown benchmark {name!r}. {nearest(name, COMMANDS)}")
+    runners = {"env": _env, "train": _train, "legacy": _legacy, "peers": _peers}
+    return runners[name](words)
+
+
+def _help() -> str:
+    told = columns(list(COMMANDS.items()))
+    return f"usage: brisk bench COMMAND ...\n\nMeasure speed.\n\ncommands:\n{told}\n\n{OVERVIEW}"
+
+
+def _env(words: list[str]) -> int:
+    parser = _parser("env", ENV_HELP, ENV_EXAMPLES, EnvBench, places="ENV ")
+    parser.add_argument("ENV", nargs="?", default="snake", help="environment")
+    args = parser.parse(words)
+    bench = build(EnvBench, flag_layer(args, {"": EnvBench}).values)
+    ENVS.get(args.ENV)
+    if args.ENV != "snake":
+        raise ConfigError(
+            f"There is no recorded play for {args.ENV!r} yet; bench env knows snake alone."
+        )
+    from briskrl.bench.env import measure_env
+
+    return _tell(lambda: measure_env(bench), as_json=args.json, wait_s=bench.seconds + 1)
+
+
+def _train(words: list[str]) -> int:
+    if "-h" in words or "--help" in words:
+        print(TRAIN_HELP)
+        return 0
+    from briskrl.cli.train import read_words
+
+    if not any(word.partition("=")[0] in ("--config", "--steps") for word in words):
+        words = [*words, "--steps", str(TRAIN_STEPS)]
+    config, args = read_words(words)
+    if config.run_dir is not None or args.print_config:
+        raise ConfigError(
+            "bench train keeps no run and prints no settings: leave out --run-dir and "
+            "--print-config, or use brisk train."
+        )
+    from briskrl.bench.train import measure_train
+
+    return _tell(lambda: measure_train(config), as_json=args.json, wait_s=config.steps / 1e5)
+
+
+def _legacy(words: list[str]) -> int:
+    parser = _parser("legacy", LEGACY_HELP, LEGACY_EXAMPLES, LegacyBench)
+    args = parser.parse(words)
+    bench = build(LegacyBench, flag_layer(args, {"": LegacyBench}).values)
+    from briskrl.bench.versus import measure_legacy
+
+    wait_s = 2 * (bench.slices + 1) * bench.seconds + 5
+    return _tell(lambda: measure_legacy(bench), as_json=args.json, wait_s=wait_s)
+
+
+def _peers(words: list[str]) -> int:
+    parser = _parser("peers", PEERS_HELP, PEERS_EXAMPLES, PeersBench)
+    args = parser.parse(words)
+    bench = build(PeersBench, flag_layer(args, {"": PeersBench}).values)
+    from briskrl.bench.peers import measure_peers
+
+    wait_s = 3 * (bench.slices + 1) * bench.seconds + 5
+    return _tell(lambda: measure_peers(bench), as_json=args.json, wait_s=wait_s)
+
+
+def _parser(name: str, told: str, examples: str, cls: type, *, places: str = "") -> Parser:
+    parser = Parser(f"brisk bench {name}", told, examples)
+    parser.usage = f"brisk bench {name} {places}[options]"
+    add_flags(parser, cls)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _tell(measure: Callable[[], Any], *, as_json: bool, wait_s: float) -> int:
+    """Measure, and print what came out."""
+    if sys.stderr.isatty():
+        print(f"measuring, about {wait_s:.0f} s of CPU ...", file=sys.stderr, flush=True)
+    figures = asdict(measure())
+    if as_json:
+        print(json.dumps(figures, allow_nan=False), flush=True)
+    else:
+        print(columns([(name, _show(name, value)) for name, value in figures.items()]), flush=True)
+    return 0
+
+
+def _show(name: str, value: object) -> str:
+    if isinstance(value, dict):
+        return shares(value)
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    if isinstance(value, float):
+        return count(value) if value >= 1000 else f"{value:.4g}"
+    if isinstance(value, int) and name not in ("threads", "slices", "num_envs"):
+        return f"{value:,}"
+    return "-" if value is None else str(value)
