@@ -346,6 +346,27 @@ def test_masks_come_exactly_when_promised(case: Case) -> None:
 
 
 @every_case
+def test_buffers_that_do_not_fit_are_refused(case: Case) -> None:
+    """A kernel that trusted them would write over somebody else's memory."""
+    with opened(case, 4) as env:
+        spec = env.env_spec
+        env.start(SEED, StepBuffers.allocate(spec, 4))
+        actions = random_actions(spec, 1, 4)[0]
+        short = StepBuffers.allocate(spec, 3)
+        narrow = StepBuffers.allocate(spec, 4)
+        narrow.obs = narrow.obs[..., :-1]
+        coarse = StepBuffers.allocate(spec, 4)
+        coarse.reward = coarse.reward.astype(np.float64)  # type: ignore[assignment]
+        strided = StepBuffers.allocate(spec, 4)
+        strided.final_obs = np.zeros((8, *spec.obs.shape), spec.obs.dtype)[::2]
+        for wrong in (short, narrow, coarse, strided):
+            with pytest.raises(ValueError, match="must be"):
+                env.step_into(actions, wrong)
+            with pytest.raises(ValueError, match="must be"):
+                env.start(SEED, wrong)
+
+
+@every_case
 def test_actions_are_only_read(case: Case) -> None:
     with opened(case, 4) as env:
         out = StepBuffers.allocate(env.env_spec, 4)

@@ -127,6 +127,67 @@ def test_kernel_equals_plain_game(run: Run) -> None:
     pair.close()
 
 
+def random_rules(rng: np.random.Generator) -> dict[str, Any]:
+    """Any rules that can be played, on a board of 4x4 to 12x12."""
+    height, width = (int(side) for side in rng.integers(4, 13, size=2))
+    if rng.random() < 0.3:
+        width = height
+    absolute = bool(rng.random() < 0.3)
+    starts = ["center", "random"] if height % 2 and width % 2 else ["center", "random", "cycle"]
+    frames = ["board", "ego"] if height == width else ["board"]
+    fill = np.sort(rng.random(2))
+    cells = height * width
+    names = ("death", "food", "win", "step", "starved")
+    return {
+        "height": height,
+        "width": width,
+        "obs": str(rng.choice(["features", "flood", "extended", "grid", "grid"])),
+        "actions": "absolute" if absolute else "relative",
+        "mirror": not absolute and bool(rng.random() < 0.5),
+        "start": str(rng.choice(starts)),
+        "start_fill": (float(fill[0]) * 0.9, max(float(fill[1]), 4 / cells)),
+        "start_mix": float(rng.choice([0.0, 1.0, rng.random()])),
+        "tail_rule": str(rng.choice(["vacates", "solid"])),
+        "hunger_limit": int(rng.choice([0, 7, cells, 2 * cells])),
+        "max_steps": int(rng.choice([0, 0, 5, 60])),
+        "shaping": float(rng.normal()),
+        **{f"reward_{name}": float(rng.normal()) for name in names},
+        "grid_dtype": str(rng.choice(["float32", "uint8"])),
+        "grid_frame": str(rng.choice(frames)),
+        "grid_center": str(rng.choice(["board", "head"])),
+        "grid_reachable": bool(rng.random() < 0.5),
+        "masks": bool(rng.random() < 0.5),
+    }
+
+
+def play_random_rules(seed: int, num_steps: int, look: int) -> None:
+    rng = np.random.default_rng(seed)
+    rules = random_rules(rng)
+    pair = Lockstep(9, seed=seed * 1000, **rules)
+    pilot = Pilot(9, seed * 1000, rules)
+    for t in range(num_steps):
+        actions = pilot.choose()
+        pilot.follow(actions)
+        pair.step(actions, look=t % look == 0)
+        if t % 50 == 49:
+            pair.check_records()
+            pair.check_bodies()
+    pair.close()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_kernel_equals_plain_game_under_random_rules(seed: int) -> None:
+    """Group 1: combinations that nobody thought of."""
+    play_random_rules(seed, num_steps=100, look=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1400))
+def test_kernel_equals_plain_game_under_many_random_rules(seed: int) -> None:
+    """Group 1, a soak."""
+    play_random_rules(seed, num_steps=600, look=4)
+
+
 BOARDS = [(4, 4), (5, 5), (7, 4), (4, 11), (12, 12), (20, 20)]
 
 

@@ -47,6 +47,15 @@ def test_gymnasium_checker_accepts_the_single_game(settings: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("render_mode", ["ansi", "rgb_array"])
+def test_gymnasium_checker_accepts_the_pictures(name: str, render_mode: str) -> None:
+    """Group 20: made by id, every render mode tried."""
+    env = gymnasium.make(name, render_mode=render_mode)
+    check_env(env.unwrapped)
+    env.close()
+
+
+@pytest.mark.parametrize("name", IDS)
 def test_registered_ids_make_the_native_classes(name: str) -> None:
     """Group 20."""
     env = gymnasium.make(name)
