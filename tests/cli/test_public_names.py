@@ -53,6 +53,6 @@ def test_every_public_name_can_be_imported(name: str) -> None:
     "first", ["pass", "import briskrl.train.config", "from briskrl import resume", "briskrl.train"]
 )
 def test_train_can_be_called_whatever_was_imported_before(first: str) -> None:
-    assert run(f"import briskrl; {first}; print(callable(briskrl.train))") == "True"
-    found = run(f"import briskrl; {first}; from briskrl import train; print(callable(train))")
-    assert found == "True"
+    later = "from briskrl import train; import briskrl.train.config as config"
+    checks = "callable(briskrl.train), callable(train), config.TrainConfig.__name__"
+    assert run(f"import briskrl; {first}; {later}; print({checks})") == "True True TrainConfig"

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -166,8 +167,12 @@ def test_a_terminal_shows_the_live_panel(tmp_path: Path) -> None:
     assert "Finished: 3,008 steps" in text
 
 
-def test_resume_refuses_a_finished_run_without_a_new_budget(trained: Trained, brisk: Brisk) -> None:
-    done = brisk("resume", str(trained[0]))
+@pytest.mark.parametrize("words", [(), ("--steps", "3000")], ids=["same", "smaller"])
+def test_resume_refuses_a_finished_run_without_a_larger_budget(
+    trained: Trained, brisk: Brisk, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    folder = shutil.copytree(trained[0], tmp_path / "copy")
+    done = brisk("resume", str(folder), *words)
     assert done.returncode == 2
     assert "--steps" in done.stderr
     assert "Traceback" not in done.stderr
