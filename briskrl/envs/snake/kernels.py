@@ -318,6 +318,8 @@ def spread(rules, words, base, region):
     change travels through all words that lie ahead within one sweep.
     """
     count = rules[R_BOARD_WORDS]
+    if count <= 2:
+        return spread_small(rules, words, base, region)
     stride = rules[R_WIDTH] + 1
     free = base + (rules[R_BOARD] >> 6)
     far, near = stride >> 6, np.uint64(stride & 63)
@@ -351,6 +353,26 @@ def spread(rules, words, base, region):
     for k in range(count):
         size += popcount(words[region + k])
     return size
+
+
+@helper
+def spread_small(rules, words, base, region):
+    """The same for boards of at most two words, which stay in registers."""
+    free = base + (rules[R_BOARD] >> 6)
+    stride = np.uint64(rules[R_WIDTH] + 1)
+    back = np.uint64(64) - stride
+    allowed_0, allowed_1 = words[free], words[free + 1]
+    now_0, now_1 = words[region], words[region + 1]
+    seen_0, seen_1 = ~now_0, now_1
+    while seen_0 != now_0 or seen_1 != now_1:
+        seen_0, seen_1 = now_0, now_1
+        # Sideways first, then up and down from there: diagonals cost one round instead of two.
+        wide_0 = (now_0 | now_0 << ONE | now_0 >> ONE | now_1 << U63) & allowed_0
+        wide_1 = (now_1 | now_1 << ONE | now_1 >> ONE | now_0 >> U63) & allowed_1
+        now_0 = (wide_0 | wide_0 << stride | wide_0 >> stride | wide_1 << back) & allowed_0
+        now_1 = (wide_1 | wide_1 << stride | wide_1 >> stride | wide_0 >> back) & allowed_1
+    words[region], words[region + 1] = now_0, now_1
+    return popcount(now_0) + popcount(now_1)
 
 
 @helper
