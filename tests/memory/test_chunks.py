@@ -62,7 +62,7 @@ def advance(memories, feed, turns, *, partial):
         ids = feed.some_ids() if partial else None
         step = feed.step(ids)
         seed = int(feed.rng.integers(2**32))
-        errors = feed.rng.random((2, 6)).astype(np.float32)
+        errors = (10 * feed.rng.random((2, 6))).astype(np.float32)
         for memory, out in zip(memories, outs, strict=True):
             memory.write(*step, ids)
             if memory.size:
