@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from briskrl.algos.config import DQNConfig
+from briskrl.algos.explore import linear
 from briskrl.core.types import Array, EpisodeStats, Floats, StepBuffers, iter_rows
 from briskrl.envs.base import VecEnv
 from briskrl.envs.snake.env import SnakeVecEnv
@@ -170,6 +171,7 @@ class LegacyTrainer:
     ) -> None:
         self.env = env
         self.config = config
+        self.steps = 0
         self.updates = 0
         self.episodes = 0
         self._console = console
@@ -193,6 +195,7 @@ class LegacyTrainer:
         step = self._transitions(actions)
         push_one_by_one(self.replay, step)
         self._states = torch.from_numpy(self._out.obs.copy())
+        self.steps += self.env.num_envs
         self._log(self.env.drain_stats())
 
     def iterate(self) -> None:
@@ -222,9 +225,13 @@ class LegacyTrainer:
     def _select_actions(self) -> Tensor:
         with torch.no_grad():
             greedy: Tensor = self._online(self._states).argmax(1)
-        explore = torch.rand(len(greedy), generator=self._generator) < self.config.epsilon_end
+        explore = torch.rand(len(greedy), generator=self._generator) < self._epsilon()
         chance = torch.randint(3, greedy.shape, generator=self._generator)
         return torch.where(explore, chance, greedy)
+
+    def _epsilon(self) -> float:
+        config = self.config
+        return linear(config.epsilon_start, config.epsilon_end, config.epsilon_steps, self.steps)
 
     def _transitions(self, actions: Tensor) -> Transitions:
         out = self._out

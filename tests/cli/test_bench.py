@@ -1,0 +1,157 @@
+"""`brisk bench` through the real command, with tiny budgets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Brisk, environment
+from tests.cli.test_light import HEAVY
+
+SPEED = ("steps", "wall_s", "cpu_s", "steps_per_s", "steps_per_cpu_s", "threads")
+SMALL = ("--num-envs", "16", "--learning-starts", "500", "--buffer-size", "4096", "--net", "16")
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert isinstance(figures, dict)
+    return figures
+
+
+def positive(figures: dict[str, object], *names: str) -> None:
+    for name in names:
+        value = figures[name]
+        assert isinstance(value, int | float), name
+        assert value > 0, name
+
+
+@pytest.mark.parametrize("obs", ["features", "flood", "extended", "grid"])
+def test_bench_env_measures_every_observation_mode(brisk: Brisk, obs: str) -> None:
+    words = ("--obs", obs, "--num-envs", "32", "--seconds", "0.05", "--seed", "3", "--json")
+    figures = answer(brisk("bench", "env", "snake", *words))
+    positive(figures, *SPEED)
+    assert figures["threads"] == 1
+    assert figures["obs"] == obs
+    assert figures["num_envs"] == 32
+    assert figures["steps"] == figures["replays"] * 500 * 32
+    assert figures["wall_s"] >= 0.05
+    assert figures["steps_per_cpu_s"] == pytest.approx(figures["steps"] / figures["cpu_s"])
+    assert 13 <= figures["mean_length"] <= 22
+    assert figures["best_ns_per_step"] <= figures["ns_per_step"]
+
+
+def test_bench_env_can_use_threads(brisk: Brisk) -> None:
+    words = ("--num-envs", "1024", "--threads", "2", "--seconds", "0.05", "--json")
+    figures = answer(brisk("bench", "env", "snake", *words))
+    assert figures["threads"] == 2
+    positive(figures, "steps")
+
+
+def test_bench_train_tells_speed_steadiness_and_phases(brisk: Brisk, tmp_path: Path) -> None:
+    words = ("--algo", "dqn", "--steps", "12000", *SMALL, "--seed", "1", "--json")
+    figures = answer(brisk("bench", "train", "snake", *words))
+    positive(figures, *SPEED, "updates_per_transition", "early_ratio", "late_cost_ratio")
+    positive(figures, "warmup_s", "updates")
+    assert figures["steps"] == 12000
+    assert figures["updates_per_transition"] == pytest.approx(0.03125, rel=0.01)
+    assert isinstance(figures["rss_growth_mb"], float)
+    phases = figures["phases"]
+    assert {"act", "env", "store", "sample", "update", "log", "other"} <= set(phases)
+    assert min(phases.values()) >= 0
+    assert sum(phases.values()) == pytest.approx(figures["wall_s"], rel=0.05)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_too_short_for_ratios_answers_null(brisk: Brisk) -> None:
+    figures = answer(brisk("bench", "train", "snake", "--steps", "600", *SMALL, "--json"))
+    assert figures["early_ratio"] is None
+    positive(figures, *SPEED)
+
+
+def test_bench_legacy_beats_the_slow_path_in_all_three(brisk: Brisk) -> None:
+    words = ("--slices", "2", "--seconds", "0.05", "--num-envs", "64", "--json")
+    figures = answer(brisk("bench", "legacy", *words))
+    for name in ("push_speedup", "flood_speedup", "loop_speedup"):
+        assert figures[name] > 1, name
+    assert figures["slices"] == 2
+    assert figures["push_legacy_us"] > figures["push_ours_us"] > 0
+    assert figures["flood_legacy_us"] > figures["flood_ours_us"] > 0
+    assert figures["loop_ours_steps_per_cpu_s"] > figures["loop_legacy_steps_per_cpu_s"] > 0
+    assert figures["loop_legacy_updates_per_transition"] == 0.25
+    assert 13 <= figures["mean_length"] <= 22
+
+
+def test_bench_peers_measures_both_sides(brisk: Brisk) -> None:
+    pytest.importorskip("stable_baselines3")
+    figures = answer(brisk("bench", "peers", "--slices", "2", "--seconds", "0.05", "--json"))
+    assert figures["peer"] == "stable-baselines3"
+    assert figures["peer_version"].count(".") >= 1
+    names = ("ours_steps_per_cpu_s", "peer_steps_per_cpu_s", "ratio", "ours_64_steps_per_cpu_s")
+    positive(figures, *names)
+    assert "flush_denormal" in figures["notes"]
+
+
+def test_without_the_peer_the_way_to_install_it_is_told() -> None:
+    code = (
+        "import sys; sys.modules['stable_baselines3'] = None\n"
+        "from briskrl.cli.main import main; sys.exit(main(['bench', 'peers', '--json']))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert 'pip install "briskrl[peers]"' in done.stderr
+    assert done.stdout == ""
+
+
+def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
+    done = brisk("bench", "env", "snake", "--num-envs", "16", "--seconds", "0.01")
+    assert done.returncode == 0, done.stderr
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    assert names[: len(SPEED) - 1] == list(SPEED[:-1])
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("wind",), "Unknown benchmark 'wind'. Known: env, legacy, peers, train."),
+        (("legcy",), "Did you mean 'legacy'?"),
+        (("env", "snak"), "Did you mean 'snake'?"),
+        (("env", "snake", "--obs", "floods"), "Did you mean 'flood'?"),
+        (("env", "snake", "--seconds", "nan"), "seconds = nan"),
+        (("env", "snake", "--seconds", "0"), "above 0"),
+        (("env", "snake", "--num-envs", "0"), "num_envs = 0"),
+        (("env", "snake", "--second", "1"), "Did you mean '--seconds'"),
+        (("train", "snake", "--algo", "dqm"), "Did you mean 'dqn'"),
+        (("train", "snake", "--train-steps-ratio", "0"), "train_steps_ratio"),
+        (("train", "snake", "--run-dir", "x"), "leave out --run-dir"),
+        (("train", "snake", "--print-config"), "leave out --run-dir and --print-config"),
+        (("legacy", "--slices", "0"), "slices = 0"),
+        (("peers", "--peer-num-envs", "40"), "multiple of 32"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_mistakes_are_told_in_one_paragraph(
+    brisk: Brisk, words: tuple[str, ...], told: str
+) -> None:
+    done = brisk("bench", *words, "--json")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [(), ("env",), ("train",), ("legacy",), ("peers",)], ids=" ".join)
+def test_help_teaches_without_loading_anything_heavy(brisk: Brisk, words: tuple[str, ...]) -> None:
+    done = brisk("bench", *words, "--help", python=("-X", "importtime"))
+    assert done.returncode == 0
+    assert "examples:" in done.stdout
+    assert done.stdout.startswith("usage: brisk bench")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    assert imported.isdisjoint(HEAVY)
