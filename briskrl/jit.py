@@ -1,8 +1,8 @@
 """The one door to Numba: a `kernel` decorator whose compiled code is cached on disk.
 
 Numba does not notice when a function in another file changes, so the cache folder's name carries a
-hash of every kernel source in the package and of the Numba version. Cache files are pickles, hence a
-folder that only its owner can read.
+hash of every kernel source in the package and of the Numba version. Cache files are pickles, hence
+a folder that only its owner can read.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 import numba
 
+config: Any = numba.config
 Function = Callable[..., Any]
 
 
@@ -38,23 +39,48 @@ def cache_folder() -> Path | None:
 
 
 def kernel(function: Function) -> Function:
-    """Compile `function` on first call: interpreter lock released, cached on disk where possible."""
-    folder = cache_folder()
-    before = numba.config.CACHE_DIR
-    # Numba reads this setting while decorating; other packages' kernels must not land in our folder.
-    numba.config.CACHE_DIR = str(folder or "")
-    try:
-        return _njit(function, cache=folder is not None)
-    finally:
-        numba.config.CACHE_DIR = before
+    """Compile `function` on first call: lock released, cached on disk where possible."""
+    return _cached(function, {})
 
 
 def helper(function: Function) -> Function:
     """Compile a small function that only kernels call; it is cached as part of its callers."""
-    return _njit(function, cache=False)
+    return _njit(function, {})
 
 
-def _njit(function: Function, *, cache: bool) -> Function:
+def lean_kernel(function: Function) -> Function:
+    """A kernel without reference counts: it and its helpers must be lean and make no arrays.
+
+    Numba counts references to array arguments on every call between compiled functions, with atomic
+    operations that can cost more than the work of a small helper.
+    """
+    return _cached(function, _LEAN)
+
+
+def lean_helper(function: Function) -> Function:
+    """A helper for lean kernels."""
+    return _njit(function, _LEAN)
+
+
+def inlined(function: Function) -> Function:
+    """A helper for lean kernels that is always inlined; an array argument is seven of a call."""
+    return _njit(function, {**_LEAN, "forceinline": True})
+
+
+_LEAN: dict[str, Any] = {"_nrt": False}
+
+
+def _cached(function: Function, options: dict[str, Any]) -> Function:
+    folder = cache_folder()
+    before = config.CACHE_DIR
+    # Numba reads this setting while decorating; other packages' kernels must not land there.
+    config.CACHE_DIR = str(folder or "")
+    try:
+        return _njit(function, {**options, "cache": folder is not None})
+    finally:
+        config.CACHE_DIR = before
+
+
+def _njit(function: Function, options: dict[str, Any]) -> Function:
     # The numpy error model drops the zero-division branch, which blocks vectorisation.
-    options = {"nogil": True, "error_model": "numpy", "cache": cache}
-    return numba.njit(**options)(function)  # type: ignore[no-any-return]
+    return numba.njit(nogil=True, error_model="numpy", **options)(function)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.jit import helper
+from briskrl.jit import inlined, lean_helper
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -24,7 +24,7 @@ TOT_CAUSE = 9
 """Total of cause c is in column TOT_CAUSE + c; causes are 1 to 6."""
 
 
-@helper
+@inlined
 def draw(words, at, n):
     """A number in 0..n-1 from the SplitMix64 state in words[at], which moves on."""
     state = words[at] + GOLDEN
@@ -35,13 +35,13 @@ def draw(words, at, n):
     return np.int64(((z >> _U32) * np.uint64(n)) >> _U32)
 
 
-@helper
+@lean_helper
 def tick(log, lane):
     """Count one step of a lane; records of the same step carry the same number."""
     log[lane, HEAD_TICK] += 1.0
 
 
-@helper
+@lean_helper
 def record(log, lane, env, steps, total, score, won, cause):
     """Append a finished episode to the lane's ring and add it to the env's totals.
 

@@ -18,9 +18,10 @@ from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Bools, Ints, StepBuffers
 from briskrl.envs.kernels import REC_EXTRA
 from briskrl.envs.native import Infos, NativeVecEnv, Phase
-from briskrl.envs.snake import kernels as k
 from briskrl.envs.snake import render
+from briskrl.envs.snake.board import kernels as k
 from briskrl.envs.snake.config import SnakeConfig
+from briskrl.envs.snake.kernels import step, write_masks
 from briskrl.envs.snake.layout import Layout, rules_of
 
 FEATURES = {"features": 11, "flood": 14, "extended": 24}
@@ -91,7 +92,7 @@ class SnakeVecEnv(NativeVecEnv):
     def _pass(
         self, actions: Ints, out: StepBuffers, low: int, high: int, lane: int, phase: int
     ) -> None:
-        k.step(
+        step(
             self._rules,
             self._words,
             self._log.rows,
@@ -108,7 +109,7 @@ class SnakeVecEnv(NativeVecEnv):
         )
 
     def _write_mask(self, out: Bools, *, final: bool) -> None:
-        k.write_masks(self._rules, self._words, k.FINAL_OPEN if final else k.OPEN, out)
+        write_masks(self._rules, self._words, k.FINAL_OPEN if final else k.OPEN, out)
 
     @property
     def _random_states(self) -> NDArray[np.uint64]:
@@ -312,6 +313,7 @@ def spec_of(config: SnakeConfig) -> EnvSpec:
     )
 
 
-def build(num_envs: int, config: SnakeConfig, threads: int) -> SnakeVecEnv:
+def build(num_envs: int, config: SnakeConfig, *, threads: int, hold_ended: bool) -> SnakeVecEnv:
     """The factory of the registry."""
-    return SnakeVecEnv(num_envs, config=config, threads=threads)
+    mode = AutoresetMode.DISABLED if hold_ended else AutoresetMode.SAME_STEP
+    return SnakeVecEnv(num_envs, config=config, threads=threads, autoreset_mode=mode)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from briskrl.core.types import Ints
-from briskrl.envs.snake import kernels as k
+from briskrl.envs.snake.board import kernels as k
 from briskrl.envs.snake.config import SnakeConfig
 
 _CACHE_LINE_WORDS = 8

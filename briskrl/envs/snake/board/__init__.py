@@ -1,0 +1,1 @@
+"""How games lie in memory, and work on their bitboards."""
