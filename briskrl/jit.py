@@ -83,4 +83,5 @@ def _cached(function: Function, options: dict[str, Any]) -> Function:
 
 def _njit(function: Function, options: dict[str, Any]) -> Function:
     # The numpy error model drops the zero-division branch, which blocks vectorisation.
-    return numba.njit(nogil=True, error_model="numpy", **options)(function)
+    compiled: Function = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    return compiled

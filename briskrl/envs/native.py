@@ -135,6 +135,8 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         Actions (N,) are not checked: those out of range have no defined effect.
         """
         if out is not self._checked:
+            if not self._started:
+                raise gymnasium.error.ResetNeeded("Call start or reset before the first step.")
             self._check(out)
         if actions.dtype != np.int64 or not actions.flags.carray:
             # Another dtype or a read-only array would make Numba compile the kernel once more.
