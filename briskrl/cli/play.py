@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
@@ -47,8 +47,9 @@ class PlayOptions:
     """Write the games into this file instead of showing them."""
     cell_px: Annotated[int, Meta(ge=2, le=128)] = 16
     """Side of a cell of a GIF, in pixels."""
-    player: Literal["auto", "heuristic", "random"] = "auto"
-    """Who plays an environment without a run; auto takes the heuristic where there is one."""
+    player: str = "auto"
+    """Who plays an environment without a run: random, or a hand-written player such as heuristic;
+    auto takes the best one there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def games(agent: Agent, mode: str, options: PlayOptions) -> Iterator[Frame]:
     from briskrl.core.types import StepBuffers
     from briskrl.envs.make import make_env
 
-    env: Any = make_env(agent.env, 1, config=agent.env_config)
+    env: Any = make_env(agent.env, 1, config=agent.env_config, hold_ended=True)
     if mode not in getattr(env, "metadata", {}).get("render_modes", []):
         raise ConfigError(f"The environment {agent.env!r} cannot be drawn as {mode}.")
     env.render_mode, env.cell_px = mode, options.cell_px
@@ -98,10 +99,10 @@ def games(agent: Agent, mode: str, options: PlayOptions) -> Iterator[Frame]:
 
 
 def _one_game(agent: Agent, env: Any, buffers: Any) -> Iterator[Frame]:
+    yield Frame(env.render()[0], None)
     while True:
-        # The step that ends a game begins the next, so every picture is taken before its move.
-        picture = env.render()[0]
         env.step_into(agent.policy.act(buffers.obs, buffers.mask), buffers)
+        picture = env.render()[0]
         stats = env.drain_stats()
         if stats.count:
             how = "won" if stats.won[0] else "over"

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from briskrl.cli.flags import Parser, add_flags, flag_layer
 from briskrl.cli.targets import find_target
 from briskrl.core.config import build
-from briskrl.core.errors import ConfigError
+from briskrl.core.errors import ConfigError, nearest
+from briskrl.envs.registry import ENVS
 from briskrl.train.resolve import env_config_class
 
 if TYPE_CHECKING:
     from briskrl.core.types import Array, Bools
     from briskrl.train.evaluate import Agent
 
-HEURISTICS: dict[str, tuple[str, dict[str, object]]] = {
-    "snake": (
-        "briskrl.envs.snake.heuristic:heuristic_actions",
-        {"obs": "flood", "actions": "relative", "mirror": False},
-    ),
-}
-"""Hand-written players: the function from observations to actions, and the settings it needs."""
+RANDOM = "random"
+"""The player that every environment has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +78,16 @@ def load_agent(words: Words, player: str, seed: int) -> tuple[Agent, str]:
             )
         return load_policy(words.target), str(words.target)
     env, config = words.target, words.env_config
-    if player == "heuristic" and env not in HEURISTICS:
-        raise ConfigError(f"There is no heuristic for {env!r}. Use --player random.")
-    if player == "random" or env not in HEURISTICS:
-        return Agent(RandomPolicy(env, config, seed), env, config), "random player"
-    address, needs = HEURISTICS[env]
-    return Agent(Heuristic(address), env, replace(config, **needs)), "heuristic"
+    players = ENVS.get(env).players
+    if player == "auto":
+        player = next(iter(players), RANDOM)
+    if player == RANDOM:
+        return Agent(RandomPolicy(env, config, seed), env, config), player
+    if player not in players:
+        known = nearest(player, [*players, RANDOM])
+        raise ConfigError(f"The environment {env!r} has no player {player!r}. {known}")
+    chosen = players[player]
+    return Agent(HandWritten(chosen.load()), env, replace(config, **chosen.needs)), player
 
 
 def _target(parser: Parser, argv: list[str]) -> Path | str | None:
@@ -99,17 +99,15 @@ def _target(parser: Parser, argv: list[str]) -> Path | str | None:
     return find_target(parser.parse_known_args(argv)[0].TARGET)
 
 
-class Heuristic:
+class HandWritten:
     """A hand-written player as a policy."""
 
-    def __init__(self, address: str) -> None:
-        module, _, name = address.partition(":")
-        self._decide = getattr(import_module(module), name)
+    def __init__(self, decide: Callable[[Array], Array]) -> None:
+        self._decide = decide
 
     def act(self, obs: Array, mask: Bools | None) -> Array:
         """Actions (N,) for observations (N, *obs)."""
-        actions: Array = self._decide(obs)
-        return actions
+        return self._decide(obs)
 
 
 class RandomPolicy:

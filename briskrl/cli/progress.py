@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 from briskrl.cli.listing import count, duration, number, shares
 
 if TYPE_CHECKING:
+    from briskrl.train.evaluate import EvalResult
     from briskrl.train.report import Progress, Reporter, RunInfo, RunResult
 
+WARMING = "warming up (the first start compiles; later starts read the cache)"
 ROW_SECONDS = 5.0
 """Seconds between plain lines; a log file stays readable."""
 
@@ -33,8 +35,9 @@ class PlainReporter:
         self._last = -float("inf")
 
     def on_start(self, info: RunInfo) -> None:
-        """Say what runs where."""
+        """Say what runs where, and why nothing moves for a moment."""
         self._say(title(info))
+        self._say(WARMING)
 
     def on_warmup(self, seconds: float) -> None:
         """Say what the warm-up took."""
@@ -51,8 +54,7 @@ class PlainReporter:
         self._say(f"note: {text}")
 
     def on_end(self, result: RunResult) -> None:
-        """Sum the run up."""
-        self._say(summary(result))
+        """Nothing more to follow; the command sums the run up."""
 
     def _say(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
@@ -71,8 +73,9 @@ class LiveReporter:
         self._best: float | None = None
 
     def on_start(self, info: RunInfo) -> None:
-        """Remember what runs where, the title of the panel."""
+        """Remember what runs where, the title of the panel; say why nothing moves for a moment."""
         self._title = title(info)
+        self._print(WARMING)
 
     def on_warmup(self, seconds: float) -> None:
         """Say what the warm-up took and start drawing."""
@@ -91,9 +94,8 @@ class LiveReporter:
         self._print(f"note: {text}")
 
     def on_end(self, result: RunResult) -> None:
-        """Close the panel and sum the run up."""
+        """Close the panel; the command sums the run up."""
         self.close()
-        self._print(summary(result))
 
     def close(self) -> None:
         """Give the terminal back; may be called twice."""
@@ -158,13 +160,13 @@ def eta(progress: Progress) -> str:
 
 def title(info: RunInfo) -> str:
     """What runs where, in one line."""
-    resumed = f", from step {info.resumed_from}" if info.resumed_from is not None else ""
+    resumed = ", resumed" if info.resumed else ""
     threads = "1 thread" if info.threads == 1 else f"{info.threads} threads"
     place = f"{info.num_envs} envs, {info.device}, {threads}"
     return f"{info.algo} on {info.env}: {place}{resumed}, in {info.run_dir}"
 
 
-def summary(result: RunResult) -> str:
+def summary(result: RunResult, played: EvalResult | None) -> str:
     """How well it plays, how fast it trained, where the time went, and what to try next."""
     run = shlex.quote(result.run_dir)
     ended = "Finished" if result.stopped == "finished" else "Stopped and saved"
@@ -172,8 +174,7 @@ def summary(result: RunResult) -> str:
     times = f"{duration(result.wall_s)} ({duration(result.cpu_s)} CPU)"
     lines = [
         f"{ended}: {counts} ({result.updates_per_transition:.4g} per transition)",
-        f"  plays    score {number(result.mean_score)}, return {number(result.mean_return)}, "
-        "mean of the last training episodes",
+        f"  plays    {skill(result, played)}",
         f"  speed    {count(result.steps_per_s)} steps/s: {times}, "
         f"after {duration(result.warmup_s)} of warm-up",
         f"  time in  {shares(result.phases)}",
@@ -186,6 +187,19 @@ def summary(result: RunResult) -> str:
             f"           brisk resume {run} --steps {2 * result.env_steps}",
         ]
     return "\n".join(lines)
+
+
+def skill(result: RunResult, played: EvalResult | None) -> str:
+    """The score over fresh games, or that of training if none were played."""
+    if played is None:
+        return (
+            f"score {number(result.mean_score)}, return {number(result.mean_return)}, "
+            "mean of the last training episodes"
+        )
+    return (
+        f"score {number(played.mean_score)} on average, {number(played.max_score)} at best, "
+        f"over {played.episodes} fresh games without exploration"
+    )
 
 
 def resume_command(result: RunResult) -> str:

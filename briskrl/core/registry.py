@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from briskrl.core.errors import ConfigError, nearest
 
 T = TypeVar("T")
+
+
+def load_object(address: str) -> Any:
+    """The object at "module:name"."""
+    module, _, name = address.partition(":")
+    return getattr(import_module(module), name)
 
 
 class Registry(Generic[T]):
@@ -47,8 +53,7 @@ class Registry(Generic[T]):
             raise ConfigError(f"Unknown {self.kind} {name!r}. {nearest(name, self._entries)}")
         entry = self._entries[name]
         if isinstance(entry, str):
-            module, _, attribute = entry.partition(":")
-            entry = cast(T, getattr(import_module(module), attribute))
+            entry = cast(T, load_object(entry))
             self._entries[name] = entry
         return entry
 

@@ -1,9 +1,10 @@
 """The contract of every environment and backend.
 
 1. Episodes restart in the step that ends them; no action is wasted on a reset.
-2. The trajectory of env i depends on its own seed (base + i) and its actions alone: not on the number
-   of envs, the backend, the workers or the threads.
-3. `set_state(get_state())` is exact, in the middle of an episode too, or `spec.exact_state` is False.
+2. The trajectory of env i depends on its own seed (base + i) and its actions alone: not on the
+   number of envs, the backend, the workers or the threads.
+3. `set_state(get_state())` is exact, in the middle of an episode too, or `env_spec.exact_state` is
+   False.
 4. `step_into` allocates nothing once it has run.
 5. `close()` is idempotent and returns within five seconds.
 
@@ -65,5 +66,5 @@ class PartialVecEnv(VecEnv, Protocol):
         ...
 
     def recv(self, min_ready: int, timeout: float | None, out: StepBuffers) -> Ints:
-        """Wait until `min_ready` envs have finished; fills their first rows of `out`, returns ids."""
+        """Wait until `min_ready` envs have finished; fills the first rows of `out`, returns ids."""
         ...

@@ -9,8 +9,17 @@ from briskrl.envs.base import VecEnv
 from briskrl.envs.registry import ENVS
 
 
-def make_env(name: str, num_envs: int, config: Any = None, threads: int = 1) -> VecEnv:
+def make_env(
+    name: str,
+    num_envs: int,
+    config: Any = None,
+    threads: int = 1,
+    *,
+    hold_ended: bool = False,
+) -> VecEnv:
     """N environments of the family `name`, with its default settings if `config` is None.
+
+    With `hold_ended` an ended episode stays as it ended until the next `start`, to be looked at.
 
     Raises:
         ConfigError: The name is unknown, or the settings are of another family or cannot work.
@@ -28,4 +37,4 @@ def make_env(name: str, num_envs: int, config: Any = None, threads: int = 1) -> 
     wrong = config.check()
     if wrong:
         raise ConfigError(" ".join(wrong))
-    return family.load_factory()(num_envs, config, threads)
+    return family.load_factory()(num_envs, config, threads=threads, hold_ended=hold_ended)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from briskrl.algos.base import Policy
 from briskrl.algos.registry import ALGOS
 from briskrl.core.config import build, settings
+from briskrl.core.registry import load_object
 from briskrl.core.rng import derive_seed
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec
 from briskrl.core.types import JSON, StepBuffers
@@ -18,7 +19,6 @@ from briskrl.envs.base import VecEnv
 from briskrl.envs.make import make_env
 from briskrl.train.resolve import algo_config_class, env_config
 from briskrl.train.rundir import RunDir
-from briskrl.train.session import load_object
 
 MAX_ENVS = 256
 """Episodes played side by side."""

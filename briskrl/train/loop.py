@@ -70,7 +70,6 @@ def resume(
     config = load_config(folder.config_path)
     if steps is not None:
         config = replace(config, steps=steps)
-        replace_file(folder.config_path, to_toml(config).encode())
     return _go(Session(config), folder, reporter or Silent(), hooks, resumed=True)
 
 
@@ -83,17 +82,23 @@ def _go(
         ReportHook(config.log_seconds),
         CheckpointHook(steps=config.checkpoint_steps, seconds=config.checkpoint_seconds),
     ]
+    # A resume that is refused leaves the record of the run as it was.
+    begun = not resumed
     try:
         with StopRequest() as stop:
             _prepare(run, resumed=resumed)
+            begun = True
             stopped = _iterate(run, [*own, *hooks], stop)
             run.report()
             run.save()
             result = run.finish(stopped)
     except BaseException as error:
-        with suppress(StorageError):
-            folder.end_session(f"failed: {type(error).__name__}")
-        raise run.dump_diverged(error) if isinstance(error, DivergedError) else error
+        if begun:
+            with suppress(StorageError):
+                folder.end_session(f"failed: {type(error).__name__}")
+        if isinstance(error, DivergedError):
+            raise run.dump_diverged(error) from error
+        raise
     finally:
         run.close()
     reporter.on_end(result)
@@ -102,11 +107,13 @@ def _go(
 
 def _prepare(run: Run, *, resumed: bool) -> None:
     session, config = run.session, run.session.config
+    run.announce(resumed=resumed)
     seconds = 0.0
     if config.warmup:
         seconds = warm_up(session)
     else:
         session.start()
+    run.reporter.on_warmup(seconds)
     if resumed:
         run.load()
         if _is_done(session):
@@ -115,8 +122,7 @@ def _prepare(run: Run, *, resumed: bool) -> None:
                 f"({session.clock.env_steps:,} steps). Train it further with: "
                 f"brisk resume {run.folder.path} --steps {2 * session.clock.env_steps}"
             )
-    run.announce(session.clock.env_steps if resumed else None)
-    run.reporter.on_warmup(seconds)
+        replace_file(run.folder.config_path, to_toml(config).encode())
     run.begin(seconds)
 
 

@@ -21,8 +21,8 @@ class RunInfo:
     threads: int
     num_envs: int
     total_steps: int
-    resumed_from: int | None
-    """Transitions already done, if this is a resume."""
+    resumed: bool
+    """Whether an earlier run is continued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Reporter(Protocol):
     """Listens to a run; called between iterations, never inside one."""
 
     def on_start(self, info: RunInfo) -> None:
-        """Everything is built; warm-up comes next."""
+        """Everything is built; warm-up comes next and may have to compile."""
         ...
 
     def on_warmup(self, seconds: float) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from briskrl.core.config import (
 )
 from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import ConfigError, nearest
-from briskrl.core.registry import Registry
+from briskrl.core.registry import Registry, load_object
 from briskrl.envs.registry import ENVS
 from briskrl.train.config import TrainConfig
 
@@ -46,14 +45,16 @@ def resolve(layers: Sequence[Layer]) -> TrainConfig:
     env_class = _lookup("env", top, problems, env_config_class)
     algo_class = _lookup("algo", top, problems, algo_config_class)
     sections = {"": TrainConfig, "env_config": env_class, "algo_config": algo_class}
-    values = {name: merge(layer.table(name) for layer in layers) for name in TABLES}
+    values = {
+        "env_config": merge(layer.table("env_config") for layer in layers),
+        "algo_config": _algo_values(layers),
+    }
     problems += _misplaced(layers, sections)
     built: dict[str, Any] = {}
     for name in TABLES:
         cls = sections[name]
         if cls is not None:
-            base = _preset(top) if name == "algo_config" else {}
-            built[name], wrong = try_build(cls, _known(cls, base | values[name]))
+            built[name], wrong = try_build(cls, _known(cls, values[name]))
             problems += wrong
     run, wrong = try_build(TrainConfig, _known(TrainConfig, top))
     problems += wrong
@@ -117,8 +118,7 @@ def _check_class(table: str, nested: Any, config: TrainConfig) -> None:
 
 
 def _load(registry: Registry[Any], name: str) -> type:
-    module, _, attribute = registry.get(name).config.partition(":")
-    found: type = getattr(import_module(module), attribute)
+    found: type = load_object(registry.get(name).config)
     return found
 
 
@@ -135,9 +135,26 @@ def _lookup(field: str, top: Settings, problems: list[str], find: Any) -> type |
         return None
 
 
-def _preset(top: Settings) -> Settings:
-    name = top["algo"].value if "algo" in top else TrainConfig().algo
-    return settings(ALGOS.get(name).preset, f"preset {name}")
+def _algo_values(layers: Sequence[Layer]) -> Settings:
+    """The algorithm's settings; a preset counts as part of the layer that names it.
+
+    So a flag `--algo dqn` over a file of a rainbow run switches off what rainbow switched on there,
+    while the file's other settings stay.
+    """
+    algo = TrainConfig().algo
+    values = _preset(algo)
+    for layer in layers:
+        named = layer.values.get("algo", Setting(algo)).value
+        if named != algo and isinstance(named, str):
+            switched = {key for name in ALGOS for key in ALGOS.get(name).preset}
+            kept = {key: value for key, value in values.items() if key not in switched}
+            algo, values = named, kept | _preset(named)
+        values = values | layer.table("algo_config")
+    return values
+
+
+def _preset(name: str) -> Settings:
+    return settings(ALGOS.get(name).preset, f"preset {name}") if name in ALGOS else {}
 
 
 def _known(cls: type, values: Settings) -> Settings:

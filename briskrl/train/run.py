@@ -49,16 +49,11 @@ class Run:
         self.recent.load_state(State(logs.arrays, logs.scalars["recent"]))
         self.log.truncate_to(logs.scalars["offsets"])
         self._saved_step = self.session.clock.env_steps
+        self.reporter.on_note(f"continuing from step {self._saved_step:,}")
 
-    def announce(self, resumed_from: int | None) -> None:
-        """Tell the reporter and the run folder what is about to run."""
+    def announce(self, *, resumed: bool) -> None:
+        """Tell the reporter what is about to run."""
         config = self.session.config
-        exact = self.session.env.env_spec.exact_state
-        self.folder.begin_session(
-            seed=config.seed,
-            threads=config.threads,
-            exactness="bit-exact" if exact else "not bit-exact: env",
-        )
         self.reporter.on_start(
             RunInfo(
                 run_dir=str(self.folder.path),
@@ -68,12 +63,19 @@ class Run:
                 threads=config.threads,
                 num_envs=config.num_envs,
                 total_steps=config.steps,
-                resumed_from=resumed_from,
+                resumed=resumed,
             )
         )
 
     def begin(self, warmup_s: float) -> None:
-        """Start the clocks that the results are measured by."""
+        """Record that training begins, and start the clocks that results are measured by."""
+        config = self.session.config
+        exact = self.session.env.env_spec.exact_state
+        self.folder.begin_session(
+            seed=config.seed,
+            threads=config.threads,
+            exactness="bit-exact" if exact else "not bit-exact: env",
+        )
         self._warmup_s = warmup_s
         self._first_step = self.session.clock.env_steps
         self._last = (0.0, self._first_step)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 import torch
 
 from briskrl.algos.base import Algorithm
 from briskrl.algos.registry import ALGOS
 from briskrl.core.clock import Clock
 from briskrl.core.phase import PhaseTimer
+from briskrl.core.registry import load_object
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import EpisodeStats, State
@@ -100,16 +98,8 @@ def build_algorithm(
     return algo
 
 
-def load_object(address: str) -> Any:
-    """The object at "module:name"."""
-    module, _, name = address.partition(":")
-    return getattr(importlib.import_module(module), name)
-
-
 def _build_parts(config: TrainConfig, spec: EnvSpec) -> tuple[Memory, Cadence]:
     parts = config.algo_config.parts(config.num_envs)
-    memory = MEMORIES.get(parts.memory)(
-        spec=spec, num_envs=config.num_envs, **parts.memory_options
-    )
+    memory = MEMORIES.get(parts.memory)(spec=spec, num_envs=config.num_envs, **parts.memory_options)
     cadence = CADENCES.get(parts.cadence)(**parts.cadence_options)
     return memory, cadence

@@ -192,3 +192,19 @@ def test_any_yaml_resolves_or_is_a_config_error(tmp_path: Path, text: str) -> No
         resolve([read_file(path)])
     except ConfigError as error:
         assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_naming_another_algorithm_switches_off_the_options_of_a_files_preset(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(to_toml(complete(TrainConfig(algo="rainbow", algo_config={"lr": 1e-3}))))
+    flags = Layer(values=as_settings({"algo": "dqn"}))
+    config = resolve([read_file(file), flags])
+    assert (config.algo, config.algo_config.noisy, config.algo_config.atoms) == ("dqn", False, 1)
+    assert config.algo_config.lr == 1e-3
+    flags = Layer(
+        values=as_settings({"algo": "c51"}), tables={"algo_config": as_settings({"atoms": 21})}
+    )
+    config = resolve([read_file(file), flags])
+    assert (config.algo_config.noisy, config.algo_config.atoms) == (False, 21)
