@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
@@ -72,14 +73,25 @@ class Samples:
         return self._rows[: self._count, 3]
 
 
-def early_ratio(
+@dataclass(frozen=True, slots=True)
+class Early:
+    """How the first episodes compare with the rest."""
+
+    ratio: float
+    """Their speed over the median speed of the stretches that follow."""
+    spread: tuple[float, float]
+    """Speeds of those stretches over their median, 10th and 90th percentile: a ratio within it is
+    no news, only the unrest of the machine."""
+
+
+def early_speed(
     env_steps: NDArray[np.float64],
     episodes: NDArray[np.float64],
     updates: NDArray[np.float64],
     cpu_s: NDArray[np.float64],
     *,
     episodes_early: int,
-) -> float | None:
+) -> Early | None:
     """Speed of the first episodes over the speed of the rest, in steps per CPU second.
 
     Before `learning_starts` no updates are due and steps are several times cheaper, which would
@@ -89,7 +101,7 @@ def early_ratio(
     stands for it, which a neighbour's burst on the machine or a checkpoint does not move.
 
     Returns:
-        The ratio, or None if the run is too short for two stretches.
+        The comparison, or None if the run is too short for two stretches.
     """
     learning = np.flatnonzero(updates > 0)
     if not len(learning):
@@ -103,7 +115,9 @@ def early_ratio(
     if len(edges) < 3:
         return None
     cost = np.diff(np.interp(edges, env_steps, cpu_s))
-    return float(np.median(cost[1:]) / cost[0])
+    typical = float(np.median(cost[1:]))
+    low, high = np.percentile(typical / cost[1:], [10, 90])
+    return Early(ratio=typical / float(cost[0]), spread=(float(low), float(high)))
 
 
 def late_cost_ratio(env_steps: NDArray[np.float64], cpu_s: NDArray[np.float64]) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from briskrl.bench.samples import Samples, early_ratio, late_cost_ratio
+from briskrl.bench.samples import Samples, early_speed, late_cost_ratio
 from briskrl.bench.stopwatch import per_second
 from briskrl.train.config import TrainConfig
 from briskrl.train.loop import train
@@ -33,6 +33,9 @@ class TrainFigures:
     early_ratio: float | None
     """Steps per CPU second of the first five episodes per game after learning has begun, over the
     steady state; None if the run is too short."""
+    steady_spread: tuple[float, float] | None
+    """Speeds of equally long stretches of the steady state over their median, 10th and 90th
+    percentile: how far the machine alone moves such a ratio."""
     late_cost_ratio: float | None
     """CPU per step in the last fifth over that in the second fifth."""
     rss_growth_mb: float
@@ -53,7 +56,7 @@ def measure_train(config: TrainConfig) -> TrainFigures:
         result = train(replace(config, run_dir=str(Path(folder) / "run")), hooks=[samples])
     if result.stopped != "finished":
         raise KeyboardInterrupt
-    early = early_ratio(
+    early = early_speed(
         samples.env_steps,
         samples.episodes,
         samples.updates,
@@ -73,7 +76,8 @@ def measure_train(config: TrainConfig) -> TrainFigures:
         warmup_s=result.warmup_s,
         updates=result.updates,
         updates_per_transition=result.updates_per_transition,
-        early_ratio=early,
+        early_ratio=None if early is None else early.ratio,
+        steady_spread=None if early is None else early.spread,
         late_cost_ratio=late_cost_ratio(samples.env_steps, samples.cpu_s),
         rss_growth_mb=samples.rss_growth_mb,
         phases=result.phases,

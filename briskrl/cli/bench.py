@@ -56,6 +56,7 @@ The whole training loop, as `brisk train` runs it, in a folder that is removed a
   steps_per_cpu_s   transitions per CPU second, warm-up apart
   early_ratio       speed of the first five episodes per game after learning has begun, over the
                     speed of the rest: 1 means full speed from the first episode
+  steady_spread     how far such a ratio moves in the rest of the run, by the machine's unrest alone
   late_cost_ratio   CPU per step in the last fifth over that in the second: 1 means no slowing down
   rss_growth_mb     memory growth from the end of warm-up to the end
   phases            where the time went
@@ -193,7 +194,7 @@ def _show(name: str, value: object) -> str:
     if isinstance(value, dict):
         return shares(value)
     if isinstance(value, tuple):
-        return ",".join(map(str, value))
+        return ", ".join(_show(name, part) for part in value)
     if isinstance(value, float):
         return count(value) if value >= 1000 else f"{value:.4g}"
     if isinstance(value, int) and name not in ("threads", "slices", "num_envs"):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from briskrl.bench.samples import MOST_ROWS, Samples, early_ratio, late_cost_ratio
+from briskrl.bench.samples import MOST_ROWS, Samples, early_speed, late_cost_ratio
 from briskrl.core.clock import Clock
 from briskrl.train.config import TrainConfig
 from briskrl.train.loop import train
@@ -32,20 +32,32 @@ def flat(step: int) -> float:
     return 1.0 if step > STARTS else 0.1
 
 
+def early(run: dict[str, np.ndarray]) -> tuple[float, float, float]:
+    found = early_speed(**run, episodes_early=5 * NUM_ENVS)
+    assert found is not None
+    return (found.ratio, *found.spread)
+
+
 def test_a_run_of_even_cost_has_ratios_of_one() -> None:
     run = history(flat)
-    assert early_ratio(**run, episodes_early=5 * NUM_ENVS) == pytest.approx(1, abs=1e-6)
+    assert early(run) == pytest.approx((1, 1, 1), abs=1e-6)
     assert late_cost_ratio(run["env_steps"], run["cpu_s"]) == pytest.approx(1, abs=1e-6)
 
 
 def test_slow_first_updates_show_although_steps_before_them_are_cheap() -> None:
     slow = history(lambda step: 2.0 if STARTS < step <= 2 * STARTS else flat(step))
-    assert early_ratio(**slow, episodes_early=5 * NUM_ENVS) == pytest.approx(0.5, abs=0.01)
+    assert early(slow) == pytest.approx((0.5, 1, 1), abs=0.01)
 
 
 def test_one_burst_later_on_does_not_move_the_steady_state() -> None:
     burst = history(lambda step: 500.0 if step == 200_000 else flat(step))
-    assert early_ratio(**burst, episodes_early=5 * NUM_ENVS) == pytest.approx(1, abs=1e-6)
+    assert early(burst) == pytest.approx((1, 1, 1), abs=1e-6)
+
+
+def test_unrest_of_the_machine_shows_in_the_spread() -> None:
+    restless = history(lambda step: flat(step) * (2 if step // 40_000 % 2 else 1))
+    _, low, high = early(restless)
+    assert high / low == pytest.approx(2, abs=0.1)
 
 
 def test_growing_cost_shows_in_the_late_ratio() -> None:
@@ -56,9 +68,9 @@ def test_growing_cost_shows_in_the_late_ratio() -> None:
 def test_runs_too_short_to_tell_say_so() -> None:
     run = history(flat)
     short = {name: values[:50] for name, values in run.items()}
-    assert early_ratio(**short, episodes_early=500) is None
+    assert early_speed(**short, episodes_early=500) is None
     learning = {name: values[:130] for name, values in run.items()}
-    assert early_ratio(**learning, episodes_early=500) is None
+    assert early_speed(**learning, episodes_early=500) is None
     assert late_cost_ratio(run["env_steps"][:1], run["cpu_s"][:1]) is None
 
 

@@ -59,6 +59,8 @@ def test_bench_train_tells_speed_steadiness_and_phases(brisk: Brisk, tmp_path: P
     positive(figures, "warmup_s", "updates")
     assert figures["steps"] == 12000
     assert figures["updates_per_transition"] == pytest.approx(0.03125, rel=0.01)
+    low, high = figures["steady_spread"]
+    assert 0 < low <= 1 <= high
     assert isinstance(figures["rss_growth_mb"], float)
     phases = figures["phases"]
     assert {"act", "env", "store", "sample", "update", "log", "other"} <= set(phases)
