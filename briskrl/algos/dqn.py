@@ -59,7 +59,8 @@ class DQN:
         self._updates = 0
         self._last_sync_step = 0
         self._non_finite_run = 0
-        self._sums = _Sums(device)
+        self._sums = _Sums()
+        self._one = torch.ones((), device=device)
 
     def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
         """Epsilon-greedy (or noisy greedy) actions for N environments."""
@@ -108,7 +109,7 @@ class DQN:
 
     @torch.no_grad()
     def _targets(self, views: _BatchViews, begin: int, end: int) -> Tensor:
-        """What the updates begin..end should learn: (K, B) returns, or (K, B, Z) distributions."""
+        """What the updates begin..end should learn: (K, B, 1) returns or (K, B, 1, Z) chances."""
         if self.config.noisy:
             self.online.resample(self._noise)
             self.target.resample(self._noise)
@@ -119,30 +120,33 @@ class DQN:
         mask = None if views.next_mask is None else views.next_mask[rows].flatten(0, 1)
         out = self.target(next_obs)
         chooser = self.online(next_obs) if self.config.double else out
-        best = legal_values(action_values(chooser, self._support), mask).argmax(1)
-        chosen = of_actions(out, best)
+        best = legal_values(action_values(chooser, self._support), mask).argmax(1, keepdim=True)
+        chosen = of_actions(out, best).squeeze(1)
         if self._support is None:
             targets = td_target(reward, discount, chosen)
         else:
             targets = project_distribution(chosen.softmax(1), reward, discount, self._support)
-        return targets.view(end - begin, -1, *targets.shape[1:])
+        return targets.view(end - begin, -1, 1, *targets.shape[1:])
 
     def _one_update(self, views: _BatchViews, k: int, target: Tensor) -> None:
-        prediction = of_actions(self.online(views.obs[k]), views.action[k])  # (B,) or (B, Z)
-        loss_of = huber if self._support is None else cross_entropy
-        losses = loss_of(prediction, target)
-        if self.config.prioritized:
+        prediction = of_actions(self.online(views.obs[k]), views.action[k])  # (B, 1) or (B, 1, Z)
+        weight = views.weight[k] if self.config.prioritized else None
+        if self._support is None:
+            loss = huber(prediction, target, weight)
+        else:
+            losses = cross_entropy(prediction.squeeze(1), target.squeeze(1))
+            loss = losses.mean() if weight is None else (losses * weight.squeeze(1)).mean()
+        if weight is not None:
             error = prediction - target if self._support is None else losses
-            self._errors[k] = error.detach().abs().cpu().numpy()
-            losses = losses * views.weight[k]
-        self._apply(losses.mean())
+            self._errors[k] = error.detach().flatten().abs().cpu().numpy()
+        self._apply(loss)
         self._updates += 1
         if self.config.target_unit == "updates" and self._updates % self.config.target_every == 0:
             self._sync()
 
     def _apply(self, loss: Tensor) -> None:
         self.online_flat.gradients.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward(self._one)  # type: ignore[no-untyped-call]
         norm = self.online_flat.clip_gradients(self.config.max_grad_norm)
         if math.isfinite(norm):
             self._non_finite_run = 0
@@ -233,39 +237,45 @@ def action_values(out: Tensor, support: Tensor | None) -> Tensor:
 
 
 def of_actions(out: Tensor, action: Tensor) -> Tensor:
-    """What a network's output (B, A) or (B, A, Z) says of one action (B,) each: (B,) or (B, Z)."""
-    index = action.view(-1, 1, *(1,) * (out.dim() - 2)).expand(-1, 1, *out.shape[2:])
-    return out.gather(1, index).squeeze(1)
+    """What outputs (B, A) or (B, A, Z) say of one action (B, 1) each: (B, 1) or (B, 1, Z)."""
+    if out.dim() == 3:
+        action = action.unsqueeze(2).expand(-1, 1, out.shape[2])
+    return out.gather(1, action)
 
 
 class _Sums:
-    """Running sums for the log, read (and synchronised) only when a row is due."""
+    """Running sums for the log."""
 
-    def __init__(self, device: torch.device) -> None:
-        self._loss = torch.zeros((), device=device)
+    def __init__(self) -> None:
+        self._losses: list[Tensor] = []
         self._norm = 0.0
         self._count = 0
         self.skipped = 0
 
     def add(self, loss: Tensor, norm: float) -> None:
-        self._loss += loss
+        # A sum on the device would cost one call per update; one loss in 64 says as much.
+        if self._count % 64 == 0:
+            self._losses.append(loss)
         self._norm += norm
         self._count += 1
 
     def drain(self) -> dict[str, float]:
-        count = max(1, self._count)
-        means = {"loss": float(self._loss) / count, "grad_norm": self._norm / count}
-        if self._count == 0:
-            means = {}
+        means: dict[str, float] = {}
+        if self._count:
+            means["loss"] = float(torch.stack(self._losses).mean())
+            means["grad_norm"] = self._norm / self._count
         if self.skipped:
             means["skipped_updates"] = self.skipped
-        self._loss.zero_()
+        self._losses.clear()
         self._norm, self._count, self.skipped = 0.0, 0, 0
         return means
 
 
 class _BatchViews:
-    """A Batch as tensors: views of its arrays on the CPU, copies on an accelerator."""
+    """A Batch as tensors: views of its arrays on the CPU, copies on an accelerator.
+
+    Actions and weights are (K, B, 1), so that they fit columns of a network's output.
+    """
 
     obs: Tensor
     action: Tensor
@@ -287,6 +297,8 @@ class _BatchViews:
             array = getattr(batch, name)
             tensor = None if array is None else torch.from_numpy(array).to(self._device)
             setattr(self, name, tensor)
+        self.action = self.action.unsqueeze(2)
+        self.weight = self.weight.unsqueeze(2)
         return self
 
 

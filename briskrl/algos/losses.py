@@ -23,9 +23,11 @@ def td_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
     return reward + discount * next_value
 
 
-def huber(prediction: Tensor, target: Tensor) -> Tensor:
-    """Elementwise Huber loss with threshold 1: quadratic inside, linear outside."""
-    return functional.smooth_l1_loss(prediction, target, reduction="none")
+def huber(prediction: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Weighted mean of the Huber loss with threshold 1: quadratic inside, linear outside."""
+    if weight is None:
+        return functional.smooth_l1_loss(prediction, target)
+    return (functional.smooth_l1_loss(prediction, target, reduction="none") * weight).mean()
 
 
 def project_distribution(
@@ -56,4 +58,4 @@ def project_distribution(
 
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Cross entropy (B,) of predicted logits (B, Z) against a target distribution (B, Z)."""
-    return -(target * torch.log_softmax(logits, 1)).sum(1)
+    return functional.cross_entropy(logits, target, reduction="none")

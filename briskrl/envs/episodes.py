@@ -102,6 +102,12 @@ class EpisodeLog:
         return result
 
     def _pending(self, limit: int | None = None) -> NDArray[np.float64]:
+        if len(self._lanes) == 1 and limit is None:
+            lane = self._lanes[0]
+            written, first = int(lane[at.HEAD_WRITTEN]), int(lane[at.HEAD_FIRST])
+            if written <= lane[at.HEAD_CAPACITY]:
+                # One lane writes in order; drained every step, it never goes round.
+                return self.rows[first : first + written]
         parts = []
         for lane in self._lanes:
             written, ring = int(lane[at.HEAD_WRITTEN]), int(lane[at.HEAD_CAPACITY])

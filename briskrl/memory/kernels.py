@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from briskrl.core.types import Array
-from briskrl.jit import helper, kernel
+from briskrl.jit import lean_helper, lean_kernel
 
 HEAD = 0
 """Row of a cursor: the ring row the env's next transition goes to."""
@@ -22,7 +22,7 @@ TRUNCATED = 2
 """Flag bit: the transition ran out of time."""
 
 
-@kernel
+@lean_kernel
 def ids_are_distinct(ids: Array, seen: Array) -> bool:
     """Whether `ids` are different indices into `seen` (N,), all False before and after."""
     num_envs = seen.shape[0]
@@ -37,7 +37,36 @@ def ids_are_distinct(ids: Array, seen: Array) -> bool:
     return good
 
 
-@kernel
+@lean_helper
+def copy_row(target: Array, to: int, source: Array, at: int) -> None:
+    """target[to] = source[at], for rows of the target's width."""
+    for d in range(target.shape[1]):
+        target[to, d] = source[at, d]
+
+
+@lean_helper
+def copy_block(target: Array, first: int, source: Array, rows: int) -> None:
+    """target[first : first + rows] = source[:rows], as one run of numbers."""
+    width = target.shape[1]
+    flat_target, flat_source = target.reshape(-1), source.reshape(-1)
+    for k in range(rows * width):
+        flat_target[first * width + k] = flat_source[k]
+
+
+@lean_helper
+def in_step(cursor: Array, ids: Array) -> bool:
+    """Whether `ids` are all envs in order and all are about to write the same row."""
+    num_envs = cursor.shape[1]
+    different = ids.shape[0] - num_envs
+    if different == 0:
+        for j in range(num_envs):
+            different |= ids[j] - j
+            different |= cursor[HEAD, j] - cursor[HEAD, 0]
+            different |= cursor[COUNT, j] - cursor[COUNT, 0]
+    return bool(different == 0)
+
+
+@lean_kernel
 def write_rows(
     cursor: Array,
     n_step: int,
@@ -62,17 +91,33 @@ def write_rows(
     num_envs = cursor.shape[1]
     num_rows = ring_reward.shape[0] // num_envs
     gained = 0
+    if in_step(cursor, ids):
+        # Every env writes the same row: whole blocks are copied at once.
+        row = cursor[HEAD, 0]
+        count = cursor[COUNT, 0]
+        first = row * num_envs
+        copy_block(ring_obs, first, obs, num_envs)
+        copy_block(ring_action, first, action, num_envs)
+        copy_block(ring_mask, first, mask, num_envs)
+        for j in range(num_envs):
+            ring_reward[first + j] = reward[j]
+            ring_flags[first + j] = TERMINATED * terminated[j] | TRUNCATED * truncated[j]
+        for j in range(num_envs):
+            if ring_flags[first + j] == TRUNCATED:
+                copy_row(ring_final_obs, first + j, final_obs, j)
+                copy_row(ring_final_mask, first + j, final_mask, j)
+        for j in range(num_envs):
+            cursor[HEAD, j] = row + 1 if row + 1 < num_rows else 0
+            cursor[COUNT, j] = count + 1
+        return num_envs if n_step <= count < num_rows else 0
     for j in range(ids.shape[0]):
         env = ids[j]
         row = cursor[HEAD, env]
         count = cursor[COUNT, env]
         slot = row * num_envs + env
-        for d in range(ring_obs.shape[1]):
-            ring_obs[slot, d] = obs[j, d]
-        for d in range(ring_action.shape[1]):
-            ring_action[slot, d] = action[j, d]
-        for d in range(ring_mask.shape[1]):
-            ring_mask[slot, d] = mask[j, d]
+        copy_row(ring_obs, slot, obs, j)
+        copy_row(ring_action, slot, action, j)
+        copy_row(ring_mask, slot, mask, j)
         ring_reward[slot] = reward[j]
         flags = 0
         if terminated[j]:
@@ -81,10 +126,8 @@ def write_rows(
             flags |= TRUNCATED
         ring_flags[slot] = flags
         if flags == TRUNCATED:
-            for d in range(ring_final_obs.shape[1]):
-                ring_final_obs[slot, d] = final_obs[j, d]
-            for d in range(ring_final_mask.shape[1]):
-                ring_final_mask[slot, d] = final_mask[j, d]
+            copy_row(ring_final_obs, slot, final_obs, j)
+            copy_row(ring_final_mask, slot, final_mask, j)
         if n_step <= count < num_rows:
             gained += 1
         cursor[HEAD, env] = row + 1 if row + 1 < num_rows else 0
@@ -92,13 +135,13 @@ def write_rows(
     return gained
 
 
-@helper
+@lean_helper
 def sampleable(cursor: Array, env: int, num_rows: int, n_step: int) -> int:
     """How many transitions of one env can be sampled."""
     return int(max(0, min(cursor[COUNT, env], num_rows) - n_step))
 
 
-@helper
+@lean_helper
 def all_equal(values: Array) -> bool:
     """Whether every element equals the first."""
     same = True
@@ -107,7 +150,7 @@ def all_equal(values: Array) -> bool:
     return same
 
 
-@kernel
+@lean_kernel
 def choose_uniform(
     draws: Array,
     cursor: Array,
@@ -150,7 +193,7 @@ def choose_uniform(
             weight[k, b] = 1.0
 
 
-@kernel
+@lean_kernel
 def gather(
     num_envs: int,
     n_step: int,
@@ -211,14 +254,14 @@ def gather(
                     next_mask[k, b, d] = ring_mask[end, d]
 
 
-@kernel
+@lean_kernel
 def rebuild(tree: Array) -> None:
     """Compute every inner node of a sum tree from its leaves, the second half of `tree`."""
     for node in range(tree.shape[0] // 2 - 1, 0, -1):
         tree[node] = tree[2 * node] + tree[2 * node + 1]
 
 
-@helper
+@lean_helper
 def set_leaf(tree: Array, slot: int, priority: float) -> None:
     """Set one leaf and the sums above it."""
     node = tree.shape[0] // 2 + slot
@@ -229,7 +272,7 @@ def set_leaf(tree: Array, slot: int, priority: float) -> None:
         node //= 2
 
 
-@helper
+@lean_helper
 def set_leaves(tree: Array, slot: int, number: int, priority: float) -> None:
     """Set `number` neighbouring leaves and the sums above them, each sum once."""
     first = tree.shape[0] // 2 + slot
@@ -243,7 +286,7 @@ def set_leaves(tree: Array, slot: int, number: int, priority: float) -> None:
             tree[node] = tree[2 * node] + tree[2 * node + 1]
 
 
-@kernel
+@lean_kernel
 def admit(
     tree: Array, cursor: Array, ids: Array, num_rows: int, n_step: int, priority: float
 ) -> None:
@@ -269,7 +312,7 @@ def admit(
             set_leaves(tree, complete * num_envs + env, number, priority)
 
 
-@kernel
+@lean_kernel
 def choose_prioritized(
     tree: Array, draws: Array, updates: int, beta: float, index: Array, weight: Array
 ) -> None:
@@ -303,7 +346,7 @@ def choose_prioritized(
             index[k, b] -= num_leaves
 
 
-@kernel
+@lean_kernel
 def update_priorities(
     tree: Array,
     index: Array,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Ints, Stat
 from briskrl.memory import kernels
 from briskrl.memory.chunks import RingChunks
 from briskrl.memory.ring import Ring
+
+MAX_BOUND = 8
+"""Sets of step buffers whose arguments are remembered; a collector uses two."""
 
 
 class ReplayBuffer:
@@ -54,6 +58,7 @@ class ReplayBuffer:
         self._no_mask: Bools = np.zeros((0, 0), np.bool_)
         self._no_masks: Bools = np.zeros((0, 0, 0), np.bool_)
         self._draws: NDArray[np.float64] = np.zeros((0, 0))
+        self._bound: dict[tuple[int, int, int], tuple[tuple[Any, ...], tuple[Any, ...]]] = {}
 
     @property
     def capacity(self) -> int:
@@ -92,34 +97,17 @@ class ReplayBuffer:
             before: Gives the observations and masks acted on.
             decision: Gives the actions.
             after: Gives rewards, ends and final observations.
+                These records must keep their arrays: a record seen before is not looked at again.
             ids: (M,) distinct envs that the first M rows of the buffers belong to; all if absent.
 
         Raises:
             ValueError: The buffers or ids do not fit this memory; nothing has been written.
         """
-        ring = self.ring
-        ids = self._check_ids(ids)
-        rows = len(ids)
-        self._size += kernels.write_rows(
-            self.cursor,
-            self.n_step,
-            ids,
-            ring.obs,
-            ring.action,
-            ring.reward,
-            ring.flags,
-            ring.mask,
-            ring.final_obs,
-            ring.final_mask,
-            _rows_of(before.obs, rows, ring.obs),
-            _rows_of(decision.action, rows, ring.action),
-            self._mask_of(before.mask, rows),
-            _rows_of(after.reward, rows, ring.reward),
-            _rows_of(after.terminated, rows, ring.flags),
-            _rows_of(after.truncated, rows, ring.flags),
-            _rows_of(after.final_obs, rows, ring.obs),
-            self._mask_of(after.final_mask, rows),
-        )
+        if ids is not None:
+            arguments = self._arguments(before, decision, after, self._check_ids(ids))
+        else:
+            arguments = self._bound_arguments(before, decision, after)
+        self._size += kernels.write_rows(*arguments)
 
     def sample(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
         """Fill the first `updates` batches of `out`, drawing with replacement.
@@ -238,6 +226,45 @@ class ReplayBuffer:
             ValueError: The arrays do not belong to this chunk of a memory of this shape.
         """
         self._chunks.load(name, arrays)
+
+    def _bound_arguments(
+        self, before: StepBuffers, decision: Decision, after: StepBuffers
+    ) -> tuple[Any, ...]:
+        """The arguments of a write for all envs, prepared once for buffers that come again."""
+        key = (id(before), id(decision), id(after))
+        found = self._bound.get(key)
+        if found is None:
+            if len(self._bound) >= MAX_BOUND:
+                self._bound.clear()
+            arguments = self._arguments(before, decision, after, self.everyone)
+            # The buffers are kept with the arguments: their ids mean them as long as they live.
+            found = self._bound[key] = (arguments, (before, decision, after))
+        return found[0]
+
+    def _arguments(
+        self, before: StepBuffers, decision: Decision, after: StepBuffers, ids: Ints
+    ) -> tuple[Any, ...]:
+        ring, rows = self.ring, len(ids)
+        return (
+            self.cursor,
+            self.n_step,
+            ids,
+            ring.obs,
+            ring.action,
+            ring.reward,
+            ring.flags,
+            ring.mask,
+            ring.final_obs,
+            ring.final_mask,
+            _rows_of(before.obs, rows, ring.obs),
+            _rows_of(decision.action, rows, ring.action),
+            self._mask_of(before.mask, rows),
+            _rows_of(after.reward, rows, ring.reward),
+            _rows_of(after.terminated, rows, ring.flags),
+            _rows_of(after.truncated, rows, ring.flags),
+            _rows_of(after.final_obs, rows, ring.obs),
+            self._mask_of(after.final_mask, rows),
+        )
 
     def _check_ids(self, ids: Ints | None) -> Ints:
         """The envs a write is for: `ids`, or all of them.

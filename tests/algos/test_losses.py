@@ -25,14 +25,21 @@ def test_td_target_bootstraps_by_its_discount():
 
 
 def test_huber_is_quadratic_inside_one_and_linear_outside():
-    values = huber(torch.tensor([2.0, 2.5, 1.5, 3.0, 5.0, -2.0]), torch.full((6,), 2.0))
-    assert values.tolist() == pytest.approx([0.0, 0.125, 0.125, 0.5, 2.5, 3.5])
+    predictions = torch.tensor([2.0, 2.5, 1.5, 3.0, 5.0, -2.0])
+    values = [huber(value, torch.tensor(2.0)).item() for value in predictions]
+    assert values == pytest.approx([0.0, 0.125, 0.125, 0.5, 2.5, 3.5])
+
+
+def test_huber_takes_the_weighted_mean():
+    predictions, target = torch.tensor([0.0, 3.0]), torch.zeros(2)
+    assert huber(predictions, target).item() == pytest.approx(1.25)
+    assert huber(predictions, target, torch.tensor([1.0, 0.5])).item() == pytest.approx(0.625)
 
 
 def test_huber_gradient_is_the_clipped_error():
     error = torch.tensor([0.3, -0.7, 2.0, -9.0], requires_grad=True)
-    huber(error, torch.zeros(4)).sum().backward()
-    assert error.grad.tolist() == pytest.approx([0.3, -0.7, 1.0, -1.0])
+    huber(error, torch.zeros(4)).backward()
+    assert (4 * error.grad).tolist() == pytest.approx([0.3, -0.7, 1.0, -1.0])
 
 
 def test_illegal_actions_are_never_the_best():
