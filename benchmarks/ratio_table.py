@@ -79,7 +79,7 @@ def line(preset: str, rows: list[Row]) -> str:
         f"{RATIO_PRESETS[preset]:g}",
         f"{fmean(row.steps_per_cpu_s for row in rows):,.0f}",
         f"{fmean(row.updates for row in rows):,.0f}",
-        f"{fmean(row.cpu_s for row in rows):.1f}",
+        f"{fmean(row.cpu_s for row in rows):.3g}",
         spread([row.score for row in rows]),
         f"{fmean(row.equal_steps for row in rows):,.0f}",
         spread([row.equal_score for row in rows]),
