@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import briskrl.train as _train_package
+from briskrl.envs.announce import announce as _announce
 
 if TYPE_CHECKING:
     from briskrl.algos.config import DQNConfig as DQNConfig
@@ -58,6 +59,8 @@ class _TrainPackage(ModuleType):
 # Importing any part of `briskrl.train` binds that name here to the package; being callable, the
 # package keeps `briskrl.train(config)` true in whatever order things are imported.
 _train_package.__class__ = _TrainPackage
+
+_announce()
 
 
 def __getattr__(name: str) -> Any:

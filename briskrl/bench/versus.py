@@ -41,8 +41,9 @@ Measured = NDArray[np.float64]
 
 NETWORK = DQNConfig(net=(128, 128), batch_size=64)
 """What both loops train; everything else is our default."""
-PUSHED_STEPS = 32
-"""Different vector steps that are written again and again."""
+PUSHED_STEPS = 4
+"""Vector steps that are written again and again, from a few buffers as a collector has them."""
+PUSH_ROUNDS = 320
 OUR_ROUNDS = 40
 """How often our side writes them per turn, to last long enough for the clock."""
 
@@ -136,7 +137,7 @@ def _compare_push(bench: LegacyBench) -> Measured:
             memory.write(before, decision, after)
 
     return (
-        _alternate(bench.slices, lambda: _timed(legacy, 1), lambda: _timed(ours, OUR_ROUNDS))
+        _alternate(bench.slices, lambda: _timed(legacy, 1), lambda: _timed(ours, PUSH_ROUNDS))
         / PUSHED_STEPS
     )
 

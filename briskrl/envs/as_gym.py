@@ -1,7 +1,7 @@
 """Gymnasium's door to the native environments: ids for `gymnasium.make` and `gymnasium.make_vec`.
 
-Importing this module registers the ids, so that `make("briskrl.envs.as_gym:Snake-10x10-flood-v0")`
-works without further ado; the environments themselves are imported when one is made.
+`import briskrl` is enough to register them (see `briskrl.envs.announce`); the environments
+themselves are imported when one is made.
 """
 
 from __future__ import annotations
@@ -23,6 +23,3 @@ def register() -> None:
                 vector_entry_point=f"{_MODULE}:SnakeVecEnv",
                 kwargs={"height": 10, "width": 10, "obs": mode},
             )
-
-
-register()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -383,3 +385,17 @@ def test_metadata_names_the_mode_in_force(mode: AutoresetMode) -> None:
     assert env.metadata["autoreset_mode"] is mode
     assert SnakeVecEnv(1).metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     assert env.metadata["autoreset_mode"] is mode
+
+
+@pytest.mark.parametrize(
+    "imports", ["import briskrl, gymnasium", "import gymnasium, briskrl", "import gymnasium"]
+)
+def test_importing_the_package_makes_the_ids_known_in_any_order(imports: str) -> None:
+    """Group 20: also through Gymnasium's own "package:id" form, without an import."""
+    prefix = "" if "briskrl" in imports else "briskrl:"
+    code = (
+        f"{imports}\nenvs = gymnasium.make_vec('{prefix}Snake-10x10-flood-v0', num_envs=3)\n"
+        "print(type(envs).__name__, envs.reset(seed=1)[0].shape)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "SnakeVecEnv (3, 14)"
