@@ -88,9 +88,9 @@ class DQN:
         done = 0
         while done < updates:
             stop = min(updates, done + self._targets_ahead())
-            targets = self._targets(views, done, stop)
-            for k in range(done, stop):
-                self._one_update(views, k, targets[k - done])
+            targets = self._targets(views, done, stop).unbind(0)
+            for k, target in zip(range(done, stop), targets, strict=True):
+                self._one_update(views, k, target)
             done = stop
         return self._errors
 
@@ -151,7 +151,7 @@ class DQN:
         if math.isfinite(norm):
             self._non_finite_run = 0
             self.adam.step()
-            self._sums.add(loss.detach(), norm)
+            self._sums.add(loss, norm)
         else:
             self._skip()
 
@@ -255,7 +255,7 @@ class _Sums:
     def add(self, loss: Tensor, norm: float) -> None:
         # A sum on the device would cost one call per update; one loss in 64 says as much.
         if self._count % 64 == 0:
-            self._losses.append(loss)
+            self._losses.append(loss.detach())
         self._norm += norm
         self._count += 1
 
@@ -274,15 +274,17 @@ class _Sums:
 class _BatchViews:
     """A Batch as tensors: views of its arrays on the CPU, copies on an accelerator.
 
-    Actions and weights are (K, B, 1), so that they fit columns of a network's output.
+    What targets need is whole, (K, B, ...), because the targets of many updates are computed at
+    once. What one update needs is cut into K tensors beforehand; actions and weights are (B, 1)
+    there, so that they fit columns of a network's output.
     """
 
-    obs: Tensor
-    action: Tensor
+    obs: tuple[Tensor, ...]
+    action: tuple[Tensor, ...]
+    weight: tuple[Tensor, ...]
     reward: Tensor
     next_obs: Tensor
     discount: Tensor
-    weight: Tensor
     next_mask: Tensor | None
 
     def __init__(self, device: torch.device) -> None:
@@ -293,13 +295,17 @@ class _BatchViews:
         if batch is self._seen and self._device.type == "cpu":
             return self
         self._seen = batch
-        for name in ("obs", "action", "reward", "next_obs", "discount", "weight", "next_mask"):
-            array = getattr(batch, name)
-            tensor = None if array is None else torch.from_numpy(array).to(self._device)
-            setattr(self, name, tensor)
-        self.action = self.action.unsqueeze(2)
-        self.weight = self.weight.unsqueeze(2)
+        self.obs = self._tensor(batch.obs).unbind(0)
+        self.action = self._tensor(batch.action).unsqueeze(2).unbind(0)
+        self.weight = self._tensor(batch.weight).unsqueeze(2).unbind(0)
+        self.reward = self._tensor(batch.reward)
+        self.next_obs = self._tensor(batch.next_obs)
+        self.discount = self._tensor(batch.discount)
+        self.next_mask = None if batch.next_mask is None else self._tensor(batch.next_mask)
         return self
+
+    def _tensor(self, array: Array) -> Tensor:
+        return torch.from_numpy(array).to(self._device)
 
 
 def _discrete(action: DiscreteSpec | BoxSpec) -> int:

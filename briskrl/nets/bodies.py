@@ -20,7 +20,7 @@ class MLPBody(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """(B, *obs) -> (B, features)."""
-        hidden = obs.flatten(1)
+        hidden = obs if obs.dim() == 2 else obs.flatten(1)
         for layer in self.layers:
             hidden = torch.relu_(layer(hidden))
         return hidden
