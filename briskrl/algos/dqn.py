@@ -18,6 +18,7 @@ from briskrl.algos.explore import EpsilonGreedy, linear
 from briskrl.algos.losses import (
     cross_entropy,
     huber,
+    huber_slope,
     legal_values,
     project_distribution,
     td_target,
@@ -28,6 +29,7 @@ from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Ints, State
 from briskrl.nets.build import QNetwork, QOptions, build_q_network
+from briskrl.nets.by_hand import HandGradient
 from briskrl.nets.flat import FlatAdam, FlatParameters
 
 MAX_NON_FINITE = 3
@@ -51,6 +53,7 @@ class DQN:
         self.target_flat = FlatParameters(self.target)
         self.target.requires_grad_(False)
         self.target_flat.values.copy_(self.online_flat.values)
+        self._by_hand = HandGradient.of(self.online)
         self.adam = FlatAdam(self.online_flat, lr=config.lr, eps=config.adam_eps)
         self._support = _support(config, device)
         self._explore = EpsilonGreedy(self._num_actions, streams["explore"])
@@ -129,29 +132,66 @@ class DQN:
         return targets.view(end - begin, -1, 1, *targets.shape[1:])
 
     def _one_update(self, views: _BatchViews, k: int, target: Tensor) -> None:
-        prediction = of_actions(self.online(views.obs[k]), views.action[k])  # (B, 1) or (B, 1, Z)
+        obs, action = views.obs[k], views.action[k]
         weight = views.weight[k] if self.config.prioritized else None
-        if self._support is None:
-            loss = huber(prediction, target, weight)
+        if self._by_hand is not None:
+            errors = self._gradient_by_hand(self._by_hand, obs, action, target, weight)
+        elif self._support is None:
+            errors = self._gradient_of_values(obs, action, target, weight)
         else:
-            losses = cross_entropy(prediction.squeeze(1), target.squeeze(1))
-            loss = losses.mean() if weight is None else (losses * weight.squeeze(1)).mean()
+            errors = self._gradient_of_distributions(obs, action, target, weight)
         if weight is not None:
-            error = prediction - target if self._support is None else losses
-            self._errors[k] = error.detach().flatten().abs().cpu().numpy()
-        self._apply(loss)
+            self._errors[k] = errors.flatten().abs().cpu().numpy()
+        self._apply()
         self._updates += 1
         if self.config.target_unit == "updates" and self._updates % self.config.target_every == 0:
             self._sync()
 
-    def _apply(self, loss: Tensor) -> None:
+    @torch.no_grad()
+    def _gradient_by_hand(
+        self,
+        by_hand: HandGradient,
+        obs: Tensor,
+        action: Tensor,
+        target: Tensor,
+        weight: Tensor | None,
+    ) -> Tensor:
+        out = by_hand.forward(obs)
+        prediction = of_actions(out, action)  # (B, 1)
+        if self._sums.wants_loss:
+            self._sums.add_loss(huber(prediction, target, weight))
+        error = prediction - target
+        slope = huber_slope(error, weight)
+        by_hand.backward(torch.zeros_like(out).scatter_(1, action, slope))
+        return error
+
+    def _gradient_of_values(
+        self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
+    ) -> Tensor:
+        prediction = of_actions(self.online(obs), action)  # (B, 1)
+        self._backward(huber(prediction, target, weight))
+        return prediction.detach() - target
+
+    def _gradient_of_distributions(
+        self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
+    ) -> Tensor:
+        logits = of_actions(self.online(obs), action)  # (B, 1, Z)
+        losses = cross_entropy(logits.squeeze(1), target.squeeze(1))
+        self._backward(losses.mean() if weight is None else (losses * weight.squeeze(1)).mean())
+        return losses.detach()
+
+    def _backward(self, loss: Tensor) -> None:
         self.online_flat.gradients.zero_()
         loss.backward(self._one)  # type: ignore[no-untyped-call]
+        if self._sums.wants_loss:
+            self._sums.add_loss(loss.detach())
+
+    def _apply(self) -> None:
         norm = self.online_flat.clip_gradients(self.config.max_grad_norm)
         if math.isfinite(norm):
             self._non_finite_run = 0
             self.adam.step()
-            self._sums.add(loss, norm)
+            self._sums.add_norm(norm)
         else:
             self._skip()
 
@@ -252,18 +292,23 @@ class _Sums:
         self._count = 0
         self.skipped = 0
 
-    def add(self, loss: Tensor, norm: float) -> None:
-        # A sum on the device would cost one call per update; one loss in 64 says as much.
-        if self._count % 64 == 0:
-            self._losses.append(loss.detach())
+    @property
+    def wants_loss(self) -> bool:
+        """One loss in 64 says as much as all of them and costs nothing."""
+        return self._count % 64 == 0
+
+    def add_loss(self, loss: Tensor) -> None:
+        self._losses.append(loss)
+
+    def add_norm(self, norm: float) -> None:
         self._norm += norm
         self._count += 1
 
     def drain(self) -> dict[str, float]:
         means: dict[str, float] = {}
-        if self._count:
+        if self._losses:
             means["loss"] = float(torch.stack(self._losses).mean())
-            means["grad_norm"] = self._norm / self._count
+            means["grad_norm"] = self._norm / max(1, self._count)
         if self.skipped:
             means["skipped_updates"] = self.skipped
         self._losses.clear()

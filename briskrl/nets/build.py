@@ -35,7 +35,7 @@ class QNetwork(nn.Module):
 
     def __init__(self, obs: ArraySpec, actions: int, options: QOptions) -> None:
         super().__init__()
-        self._scale = 1 / 255 if obs.dtype == np.uint8 else None
+        self.scales_input = obs.dtype == np.uint8
         self.body = _build_body(obs, options)
         linear = (
             nn.Linear
@@ -49,8 +49,8 @@ class QNetwork(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """(B, *obs) -> (B, A) or (B, A, atoms)."""
-        if self._scale is not None:
-            obs = obs.to(torch.float32).mul_(self._scale)
+        if self.scales_input:
+            obs = obs.to(torch.float32).mul_(1 / 255)
         out: Tensor = self.head(self.body(obs))
         return out
 
