@@ -43,9 +43,10 @@ NETWORK = DQNConfig(net=(128, 128), batch_size=64)
 """What both loops train; everything else is our default."""
 PUSHED_STEPS = 4
 """Vector steps that are written again and again, from a few buffers as a collector has them."""
-PUSH_ROUNDS = 320
-OUR_ROUNDS = 40
+PUSH_ROUNDS = 1600
 """How often our side writes them per turn, to last long enough for the clock."""
+OUR_ROUNDS = 40
+"""How often our side replays its tape per turn, for the same reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ def _compare_push(bench: LegacyBench) -> Measured:
             memory.write(before, decision, after)
 
     return (
-        _alternate(bench.slices, lambda: _timed(legacy, 1), lambda: _timed(ours, PUSH_ROUNDS))
+        _alternate(bench.slices, lambda: _timed(legacy, 4), lambda: _timed(ours, PUSH_ROUNDS))
         / PUSHED_STEPS
     )
 
