@@ -65,7 +65,7 @@ class DQNConfig:
     n_step: Annotated[int, Meta(ge=1, le=64)] = 1
     """Rewards summed before bootstrapping."""
     noisy: bool = False
-    """Explore by noisy layers instead of epsilon (Fortunato 2018)."""
+    """Explore by noisy layers (Fortunato 2018); the noisy presets let epsilon fall to 0 early."""
     noisy_sigma: Annotated[float, Meta(gt=0)] = 0.5
     """Initial noise scale of noisy layers."""
     atoms: Annotated[int, Meta(ge=1, le=1001)] = 1
@@ -131,21 +131,25 @@ class DQNConfig:
         )
 
 
+# Noise in the weights is shared by all games, which therefore begin alike; a short random phase makes
+# the first memories varied, and after it noise alone explores.
+_NOISY: dict[str, object] = {"noisy": True, "epsilon_end": 0.0, "epsilon_steps": 50_000}
+
 DQN_PRESETS: dict[str, dict[str, object]] = {
     "dqn": {},
     "double-dqn": {"double": True},
     "dueling-dqn": {"dueling": True},
     "per-dqn": {"prioritized": True, "double": True},
     "nstep-dqn": {"n_step": 3},
-    "noisy-dqn": {"noisy": True},
+    "noisy-dqn": _NOISY,
     "c51": {"atoms": 51},
     "rainbow": {
         "double": True,
         "dueling": True,
         "prioritized": True,
         "n_step": 3,
-        "noisy": True,
         "atoms": 51,
+        **_NOISY,
     },
 }
 """What each name of the family switches on."""

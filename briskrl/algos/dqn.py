@@ -75,8 +75,6 @@ class DQN:
     def epsilon(self, clock: Clock) -> float:
         """Share of random actions now."""
         config = self.config
-        if config.noisy:
-            return 0.0
         return linear(
             config.epsilon_start, config.epsilon_end, config.epsilon_steps, clock.env_steps
         )
