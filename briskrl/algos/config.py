@@ -131,8 +131,8 @@ class DQNConfig:
         )
 
 
-# Noise in the weights is shared by all games, which therefore begin alike; a short random phase makes
-# the first memories varied, and after it noise alone explores.
+# Noise in the weights is shared by all games, which therefore begin alike; a short random phase
+# makes the first memories varied, and after it noise alone explores.
 _NOISY: dict[str, object] = {"noisy": True, "epsilon_end": 0.0, "epsilon_steps": 50_000}
 
 DQN_PRESETS: dict[str, dict[str, object]] = {

@@ -58,6 +58,8 @@ class OurLoop:
     def close(self) -> None:
         """Write what waits and release everything."""
         self._run.close()
+        self._run.folder.close()
+        self.session.close()
 
     def _iterate(self) -> None:
         self._run.record(self.session.iterate())

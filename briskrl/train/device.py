@@ -21,11 +21,20 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def set_threads(threads: int) -> None:
-    """Give torch its share of the cores, and make tiny numbers cheap.
+class Arithmetic:
+    """Torch's share of the cores, and cheap tiny numbers, for as long as a run lasts.
 
     Adam's moments of units that no longer fire decay into denormals, which cost many times more
-    than normal numbers; flushing them keeps the cost of an update flat over a run.
+    than normal numbers; flushing them keeps the cost of an update flat over a run. Both settings
+    belong to the process or thread, so whoever calls `train` gets them back as they were.
     """
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)
+
+    def __init__(self, threads: int) -> None:
+        self._threads_before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(True)
+
+    def restore(self) -> None:
+        """Put the settings back; may be called twice."""
+        torch.set_num_threads(self._threads_before)
+        torch.set_flush_denormal(False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,11 +40,13 @@ def train(
     if path is not None:
         refuse_taken(path)
     # Whatever is wrong with the config shows here, before anything is written.
-    session = Session(config)
-    folder = RunDir.create(
-        path, env=config.env, algo=config.algo, seed=config.seed, config_toml=to_toml(config)
-    )
-    return _go(session, folder, reporter or Silent(), hooks, resumed=False)
+    with (
+        closing(Session(config)) as session,
+        RunDir.create(
+            path, env=config.env, algo=config.algo, seed=config.seed, config_toml=to_toml(config)
+        ) as folder,
+    ):
+        return _go(session, folder, reporter or Silent(), hooks, resumed=False)
 
 
 def resume(
@@ -66,11 +68,12 @@ def resume(
         RunFolderError: No run, no usable checkpoint, or another process is writing.
         ConfigError: The run has already reached its budget.
     """
-    folder = RunDir.open(Path(run_dir)).lock()
-    config = load_config(folder.config_path)
-    if steps is not None:
-        config = replace(config, steps=steps)
-    return _go(Session(config), folder, reporter or Silent(), hooks, resumed=True)
+    with RunDir.open(Path(run_dir)).lock() as folder:
+        config = load_config(folder.config_path)
+        if steps is not None:
+            config = replace(config, steps=steps)
+        with closing(Session(config)) as session:
+            return _go(session, folder, reporter or Silent(), hooks, resumed=True)
 
 
 def _go(

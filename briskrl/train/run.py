@@ -135,10 +135,8 @@ class Run:
         return result
 
     def close(self) -> None:
-        """Write what waits and release everything."""
+        """Write what waits; the session and the folder belong to the caller."""
         self.log.close()
-        self.session.close()
-        self.folder.close()
 
     def _progress(self, extras: dict[str, float]) -> Progress:
         clock = self.session.clock

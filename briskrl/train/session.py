@@ -19,7 +19,7 @@ from briskrl.train.cadence import CADENCES, Cadence
 from briskrl.train.checkpoint import RunState
 from briskrl.train.collector import Collector
 from briskrl.train.config import TrainConfig
-from briskrl.train.device import choose_device, set_threads
+from briskrl.train.device import Arithmetic, choose_device
 from briskrl.train.learner import Learner
 
 
@@ -27,7 +27,6 @@ class Session:
     """Environment, algorithm, memory and cadence of one run, and one iteration of it."""
 
     def __init__(self, config: TrainConfig) -> None:
-        set_threads(config.threads)
         self.config = config
         self.device = choose_device(config.device)
         self.clock = Clock()
@@ -49,6 +48,7 @@ class Session:
             spec=spec,
             batch_size=config.algo_config.batch_size,
         )
+        self._arithmetic = Arithmetic(config.threads)
 
     def start(self) -> None:
         """Begin the first episodes, with a seed that no neighbouring run shares."""
@@ -85,7 +85,8 @@ class Session:
         self.clock.load_state(clock)
 
     def close(self) -> None:
-        """Release the environments."""
+        """Release the environments and give the process its settings back."""
+        self._arithmetic.restore()
         self.env.close()
 
 

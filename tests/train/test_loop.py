@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from briskrl.algos.config import DQN_PRESETS
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError
@@ -162,3 +163,13 @@ def test_non_finite_losses_stop_the_run_and_keep_the_last_checkpoint(tmp_path):
         train(config, hooks=[poison])
     assert (tmp_path / "run" / "diverged_batch.safetensors").is_file()
     assert list_checkpoints(tmp_path / "run" / "checkpoints")
+
+
+def test_training_leaves_the_arithmetic_of_the_process_as_it_was(tmp_path):
+    torch.set_num_threads(2)
+    train(small_config(tmp_path / "run", steps=64))
+    assert torch.get_num_threads() == 2
+    assert float(np.float32(1e-39) * np.float32(0.5)) > 0
+    with pytest.raises(RunFolderError):
+        train(small_config(tmp_path / "run", steps=64))
+    assert torch.get_num_threads() == 2

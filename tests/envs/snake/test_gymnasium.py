@@ -152,7 +152,7 @@ def test_our_trainer_learns_from_it(obs: str) -> None:
     assert session.clock.env_steps == 1600
     assert session.clock.episodes == ended > 0
     assert session.clock.updates > 0
-    session.env.close()
+    session.close()
 
 
 def test_infos_come_only_with_ends() -> None:
