@@ -23,14 +23,22 @@ from briskrl.algos.losses import (
     project_distribution,
     td_target,
 )
+from briskrl.algos.q_policy import (
+    action_values,
+    greedy_actions,
+    num_actions,
+    of_actions,
+    support_of,
+    value_network,
+)
 from briskrl.core.clock import Clock
-from briskrl.core.errors import ConfigError, DivergedError
+from briskrl.core.errors import DivergedError
 from briskrl.core.rng import Streams, derive_seed
-from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
-from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Ints, State
-from briskrl.nets.build import QNetwork, QOptions, build_q_network
+from briskrl.core.spec import EnvSpec
+from briskrl.core.types import Array, Batch, Bools, Decision, Floats, State
 from briskrl.nets.by_hand import HandGradient
 from briskrl.nets.flat import FlatAdam, FlatParameters
+from briskrl.nets.parameters import copy_out, load_parameters, parameters_of
 
 MAX_NON_FINITE = 3
 """Non-finite updates in a row after which training stops."""
@@ -44,18 +52,18 @@ class DQN:
     ) -> None:
         self.config = config
         self.device = device
-        self._num_actions = _discrete(spec.action)
+        self._num_actions = num_actions(spec.action)
         self._noise = torch.Generator(device).manual_seed(derive_seed(streams.seed, "noise"))
         init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
-        self.online = _network(config, spec.obs, self._num_actions, init).to(device)
-        self.target = _network(config, spec.obs, self._num_actions, init).to(device)
+        self.online = value_network(config, spec.obs, self._num_actions, init).to(device)
+        self.target = value_network(config, spec.obs, self._num_actions, init).to(device)
         self.online_flat = FlatParameters(self.online)
         self.target_flat = FlatParameters(self.target)
         self.target.requires_grad_(False)
         self.target_flat.values.copy_(self.online_flat.values)
         self._by_hand = HandGradient.of(self.online)
         self.adam = FlatAdam(self.online_flat, lr=config.lr, eps=config.adam_eps)
-        self._support = _support(config, device)
+        self._support = support_of(config, device)
         self._explore = EpsilonGreedy(self._num_actions, streams["explore"])
         self._views = _BatchViews(device)
         self._errors = np.zeros((0, 0), np.float32)
@@ -213,21 +221,21 @@ class DQN:
 
     def state(self) -> dict[str, State]:
         """Networks, optimiser, noise and counters."""
-        optim = {f"adam.{name}": _copy(value) for name, value in self.adam.tensors().items()}
-        optim |= {f"target.{name}": value for name, value in _parameters(self.target).items()}
+        optim = {f"adam.{name}": copy_out(value) for name, value in self.adam.tensors().items()}
+        optim |= parameters_of(self.target, prefix="target.")
         optim["noise"] = self._noise.get_state().numpy().copy()
         counters = {
             "updates": self._updates,
             "last_sync_step": self._last_sync_step,
             "non_finite_run": self._non_finite_run,
         }
-        return {"model": State(_parameters(self.online)), "optim": State(optim, counters)}
+        return {"model": State(parameters_of(self.online)), "optim": State(optim, counters)}
 
     def load_state(self, state: dict[str, State]) -> None:
         """Continue from saved networks, optimiser, noise and counters."""
         optim = state["optim"]
-        _load_parameters(self.online, state["model"].arrays)
-        _load_parameters(self.target, _with_prefix(optim.arrays, "target."))
+        load_parameters(self.online, state["model"].arrays)
+        load_parameters(self.target, optim.arrays, prefix="target.")
         for name, tensor in self.adam.tensors().items():
             tensor.copy_(torch.from_numpy(optim.arrays[f"adam.{name}"]))
         self._noise.set_state(torch.from_numpy(optim.arrays["noise"].copy()))
@@ -235,50 +243,6 @@ class DQN:
         self._last_sync_step = optim.scalars["last_sync_step"]
         self._non_finite_run = optim.scalars["non_finite_run"]
         self._sums.drain()
-
-
-class QPolicy:
-    """The greedy agent of a trained value network; noisy layers act without noise."""
-
-    def __init__(
-        self,
-        config: DQNConfig,
-        obs: ArraySpec,
-        action: DiscreteSpec | BoxSpec,
-        arrays: dict[str, Array],
-    ) -> None:
-        self.network = _network(config, obs, _discrete(action), torch.Generator())
-        _load_parameters(self.network, arrays)
-        self.network.eval()
-        self._device = torch.device("cpu")
-        self._support = _support(config, self._device)
-
-    def act(self, obs: Array, mask: Bools | None) -> Ints:
-        """Greedy actions (N,)."""
-        return greedy_actions(self.network, obs, mask, self._support, self._device)
-
-
-@torch.inference_mode()
-def greedy_actions(
-    network: QNetwork, obs: Array, mask: Bools | None, support: Tensor | None, device: torch.device
-) -> Ints:
-    """The legal action of highest value, (N,) int64."""
-    values = action_values(network(torch.from_numpy(obs).to(device)), support)
-    legal = None if mask is None else torch.from_numpy(mask).to(device)
-    actions: Ints = legal_values(values, legal).argmax(1).cpu().numpy()
-    return actions
-
-
-def action_values(out: Tensor, support: Tensor | None) -> Tensor:
-    """Expected returns (B, A) from a network's output (B, A) or logits (B, A, Z)."""
-    return out if support is None else out.softmax(2) @ support
-
-
-def of_actions(out: Tensor, action: Tensor) -> Tensor:
-    """What outputs (B, A) or (B, A, Z) say of one action (B, 1) each: (B, 1) or (B, 1, Z)."""
-    if out.dim() == 3:
-        action = action.unsqueeze(2).expand(-1, 1, out.shape[2])
-    return out.gather(1, action)
 
 
 class _Sums:
@@ -349,54 +313,3 @@ class _BatchViews:
 
     def _tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(array).to(self._device)
-
-
-def _discrete(action: DiscreteSpec | BoxSpec) -> int:
-    if isinstance(action, BoxSpec):
-        raise ConfigError(
-            "DQN chooses among a fixed set of actions, but this environment's are continuous."
-        )
-    return action.n
-
-
-def _network(
-    config: DQNConfig, obs: ArraySpec, actions: int, generator: torch.Generator
-) -> QNetwork:
-    options = QOptions(
-        body=config.body,
-        widths=config.net,
-        channels=config.channels,
-        dueling=config.dueling,
-        noisy_sigma=config.noisy_sigma if config.noisy else None,
-        atoms=config.atoms,
-    )
-    return build_q_network(obs, actions, options, generator)
-
-
-def _support(config: DQNConfig, device: torch.device) -> Tensor | None:
-    if config.atoms == 1:
-        return None
-    return torch.linspace(config.v_min, config.v_max, config.atoms, device=device)
-
-
-def _copy(tensor: Tensor) -> Array:
-    array: Array = tensor.detach().cpu().numpy().copy()
-    return array
-
-
-def _parameters(network: QNetwork) -> dict[str, Array]:
-    return {name: _copy(parameter) for name, parameter in network.named_parameters()}
-
-
-@torch.no_grad()
-def _load_parameters(network: QNetwork, arrays: dict[str, Array]) -> None:
-    for name, parameter in network.named_parameters():
-        parameter.copy_(torch.from_numpy(np.ascontiguousarray(arrays[name])))
-
-
-def _with_prefix(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }

@@ -42,7 +42,7 @@ for _name, _preset in DQN_PRESETS.items():
             summary=_DQN_SUMMARIES[_name],
             config="briskrl.algos.config:DQNConfig",
             factory="briskrl.algos.dqn:DQN",
-            policy="briskrl.algos.dqn:QPolicy",
+            policy="briskrl.algos.q_policy:QPolicy",
             preset=_preset,
         ),
     )

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from briskrl.algos.config import DQN_PRESETS, DQNConfig
-from briskrl.algos.dqn import DQN, QPolicy
+from briskrl.algos.dqn import DQN
+from briskrl.algos.q_policy import QPolicy
 from briskrl.core.clock import Clock
 from briskrl.core.errors import ConfigError, DivergedError
 from briskrl.core.rng import Streams

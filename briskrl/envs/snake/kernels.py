@@ -30,7 +30,6 @@ from briskrl.envs.snake.board.kernels import (
     MIRROR,
     MIX_ALWAYS,
     MOVES,
-    ONE,
     OPEN,
     R_ABSOLUTE,
     R_BOARD,
@@ -74,7 +73,9 @@ from briskrl.envs.snake.board.kernels import (
     WALL,
     bit,
     clear_bit,
-    popcount,
+    lay_on_cycle,
+    lay_straight,
+    place_food,
     set_bit,
     stays_connected,
     tail_of,
@@ -82,82 +83,6 @@ from briskrl.envs.snake.board.kernels import (
 )
 from briskrl.envs.snake.views.kernels import observe, observe_again
 from briskrl.jit import inlined, lean_helper, lean_kernel
-
-
-@lean_helper
-def place_food(rules, words, i16, base, free):
-    """Put food on the k-th of `free` free cells in row-major order, by one draw."""
-    k = draw(words, base + RNG, free)
-    at = base + (rules[R_BOARD] >> 6)
-    word = words[at]
-    count = popcount(word)
-    while count <= k:
-        k -= count
-        at += 1
-        word = words[at]
-        count = popcount(word)
-    for _ in range(k):
-        word &= word - ONE
-    cell = ((at - base) << 6) + popcount((word & (~word + ONE)) - ONE)
-    stride = rules[R_WIDTH] + 1
-    row = (cell - rules[R_BOARD]) // stride
-    i16[base * 4 + FOOD] = cell
-    i16[base * 4 + FOOD_ROW] = row
-    i16[base * 4 + FOOD_COL] = cell - rules[R_BOARD] - row * stride
-
-
-@lean_helper
-def cycle_cell(rules, k):
-    """Row and column of place k on the fixed Hamiltonian cycle."""
-    height, width = rules[R_HEIGHT], rules[R_WIDTH]
-    transposed = height & 1
-    if transposed:
-        height, width = width, height
-    row, col = 0, k
-    if k >= width:
-        k -= width
-        inner = (height - 1) * (width - 1)
-        if k < inner:
-            row = 1 + k // (width - 1)
-            step = k % (width - 1)
-            col = width - 1 - step if row & 1 else 1 + step
-        else:
-            row, col = height - 1 - (k - inner), 0
-    return (col, row) if transposed else (row, col)
-
-
-@lean_helper
-def lay(rules, words, i16, base, place, row, col):
-    """Put one body cell on an empty part of the board; returns the cell."""
-    cell = rules[R_BOARD] + row * (rules[R_WIDTH] + 1) + col
-    i16[base * 4 + rules[R_RING] + place] = cell
-    clear_bit(words, base, cell)
-    return cell
-
-
-@lean_helper
-def lay_straight(rules, words, i16, base, row, col, heading):
-    """Put down three cells with the head at (row, col)."""
-    down = (heading == 2) - (heading == 0)
-    right = (heading == 1) - (heading == 3)
-    for place in range(3):
-        lay(rules, words, i16, base, place, row - (2 - place) * down, col - (2 - place) * right)
-
-
-@lean_helper
-def lay_on_cycle(rules, words, i16, base, length, offset):
-    """Put down a body along the cycle; returns the heading."""
-    cells = rules[R_CELLS]
-    previous, last = 0, 0
-    for place in range(length):
-        row, col = cycle_cell(rules, (offset - (length - 1 - place)) % cells)
-        previous, last = last, lay(rules, words, i16, base, place, row, col)
-    step = last - previous
-    if step == 1:
-        return 1
-    if step == -1:
-        return 3
-    return 2 if step > 0 else 0
 
 
 @lean_helper

@@ -1,4 +1,4 @@
-"""The memory of compiled games, and bit operations on their boards.
+"""The memory of compiled games, bit operations on their boards, and how bodies and food get there.
 
 A game is one row of 64-bit words: ROW_SCALARS words of scalars, a bitboard of the free cells, and
 the body as a ring of 16-bit cells. Arrays with other number types are views of the same memory. A
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from briskrl.envs.kernels import draw
 from briskrl.jit import inlined, lean_helper
 
 ROW_SCALARS = 8
@@ -277,3 +278,79 @@ def spread_small(rules, words, base, region):
         now_1 = (wide_1 | wide_1 << stride | wide_1 >> stride | wide_0 >> back) & allowed_1
     words[region], words[region + 1] = now_0, now_1
     return popcount(now_0) + popcount(now_1)
+
+
+@lean_helper
+def place_food(rules, words, i16, base, free):
+    """Put food on the k-th of `free` free cells in row-major order, by one draw."""
+    k = draw(words, base + RNG, free)
+    at = base + (rules[R_BOARD] >> 6)
+    word = words[at]
+    count = popcount(word)
+    while count <= k:
+        k -= count
+        at += 1
+        word = words[at]
+        count = popcount(word)
+    for _ in range(k):
+        word &= word - ONE
+    cell = ((at - base) << 6) + popcount((word & (~word + ONE)) - ONE)
+    stride = rules[R_WIDTH] + 1
+    row = (cell - rules[R_BOARD]) // stride
+    i16[base * 4 + FOOD] = cell
+    i16[base * 4 + FOOD_ROW] = row
+    i16[base * 4 + FOOD_COL] = cell - rules[R_BOARD] - row * stride
+
+
+@lean_helper
+def cycle_cell(rules, k):
+    """Row and column of place k on the fixed Hamiltonian cycle."""
+    height, width = rules[R_HEIGHT], rules[R_WIDTH]
+    transposed = height & 1
+    if transposed:
+        height, width = width, height
+    row, col = 0, k
+    if k >= width:
+        k -= width
+        inner = (height - 1) * (width - 1)
+        if k < inner:
+            row = 1 + k // (width - 1)
+            step = k % (width - 1)
+            col = width - 1 - step if row & 1 else 1 + step
+        else:
+            row, col = height - 1 - (k - inner), 0
+    return (col, row) if transposed else (row, col)
+
+
+@lean_helper
+def lay(rules, words, i16, base, place, row, col):
+    """Put one body cell on an empty part of the board; returns the cell."""
+    cell = rules[R_BOARD] + row * (rules[R_WIDTH] + 1) + col
+    i16[base * 4 + rules[R_RING] + place] = cell
+    clear_bit(words, base, cell)
+    return cell
+
+
+@lean_helper
+def lay_straight(rules, words, i16, base, row, col, heading):
+    """Put down three cells with the head at (row, col)."""
+    down = (heading == 2) - (heading == 0)
+    right = (heading == 1) - (heading == 3)
+    for place in range(3):
+        lay(rules, words, i16, base, place, row - (2 - place) * down, col - (2 - place) * right)
+
+
+@lean_helper
+def lay_on_cycle(rules, words, i16, base, length, offset):
+    """Put down a body along the cycle; returns the heading."""
+    cells = rules[R_CELLS]
+    previous, last = 0, 0
+    for place in range(length):
+        row, col = cycle_cell(rules, (offset - (length - 1 - place)) % cells)
+        previous, last = last, lay(rules, words, i16, base, place, row, col)
+    step = last - previous
+    if step == 1:
+        return 1
+    if step == -1:
+        return 3
+    return 2 if step > 0 else 0

@@ -1,0 +1,93 @@
+"""A value network as a policy: how it is built from a config, read, and acted on greedily."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from briskrl.algos.config import DQNConfig
+from briskrl.algos.losses import legal_values
+from briskrl.core.errors import ConfigError
+from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec
+from briskrl.core.types import Array, Bools, Ints
+from briskrl.nets.build import QNetwork, QOptions, build_q_network
+from briskrl.nets.parameters import load_parameters
+
+
+class QPolicy:
+    """The greedy agent of a trained value network; noisy layers act without noise."""
+
+    def __init__(
+        self,
+        config: DQNConfig,
+        obs: ArraySpec,
+        action: DiscreteSpec | BoxSpec,
+        arrays: dict[str, Array],
+    ) -> None:
+        self.network = value_network(config, obs, num_actions(action), torch.Generator())
+        load_parameters(self.network, arrays)
+        self.network.eval()
+        self._device = torch.device("cpu")
+        self._support = support_of(config, self._device)
+
+    def act(self, obs: Array, mask: Bools | None) -> Ints:
+        """Greedy actions (N,)."""
+        return greedy_actions(self.network, obs, mask, self._support, self._device)
+
+
+@torch.inference_mode()
+def greedy_actions(
+    network: QNetwork, obs: Array, mask: Bools | None, support: Tensor | None, device: torch.device
+) -> Ints:
+    """The legal action of highest value, (N,) int64."""
+    values = action_values(network(torch.from_numpy(obs).to(device)), support)
+    legal = None if mask is None else torch.from_numpy(mask).to(device)
+    actions: Ints = legal_values(values, legal).argmax(1).cpu().numpy()
+    return actions
+
+
+def action_values(out: Tensor, support: Tensor | None) -> Tensor:
+    """Expected returns (B, A) from a network's output (B, A) or logits (B, A, Z)."""
+    return out if support is None else out.softmax(2) @ support
+
+
+def of_actions(out: Tensor, action: Tensor) -> Tensor:
+    """What outputs (B, A) or (B, A, Z) say of one action (B, 1) each: (B, 1) or (B, 1, Z)."""
+    if out.dim() == 3:
+        action = action.unsqueeze(2).expand(-1, 1, out.shape[2])
+    return out.gather(1, action)
+
+
+def num_actions(action: DiscreteSpec | BoxSpec) -> int:
+    """How many actions there are.
+
+    Raises:
+        ConfigError: They are continuous.
+    """
+    if isinstance(action, BoxSpec):
+        raise ConfigError(
+            "DQN chooses among a fixed set of actions, but this environment's are continuous."
+        )
+    return action.n
+
+
+def value_network(
+    config: DQNConfig, obs: ArraySpec, actions: int, generator: torch.Generator
+) -> QNetwork:
+    """The network a config asks for, with weights drawn from `generator` alone."""
+    options = QOptions(
+        body=config.body,
+        widths=config.net,
+        channels=config.channels,
+        dueling=config.dueling,
+        noisy_sigma=config.noisy_sigma if config.noisy else None,
+        atoms=config.atoms,
+    )
+    return build_q_network(obs, actions, options, generator)
+
+
+def support_of(config: DQNConfig, device: torch.device) -> Tensor | None:
+    """The returns (Z,) that a distribution is over, or None if the mean alone is learnt."""
+    if config.atoms == 1:
+        return None
+    return torch.linspace(config.v_min, config.v_max, config.atoms, device=device)
