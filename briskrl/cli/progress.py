@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from briskrl.cli.listing import count, duration, number, shares
@@ -168,7 +170,7 @@ def title(info: RunInfo) -> str:
 
 def summary(result: RunResult, played: EvalResult | None) -> str:
     """How well it plays, how fast it trained, where the time went, and what to try next."""
-    run = shlex.quote(result.run_dir)
+    run, brisk = shlex.quote(result.run_dir), command_name()
     ended = "Finished" if result.stopped == "finished" else "Stopped and saved"
     counts = f"{result.env_steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates"
     times = f"{duration(result.wall_s)} ({duration(result.cpu_s)} CPU)"
@@ -182,9 +184,9 @@ def summary(result: RunResult, played: EvalResult | None) -> str:
     ]
     if result.stopped == "finished":
         lines += [
-            f"  next     brisk eval {run} --episodes 1000",
-            f"           brisk play {run}",
-            f"           brisk resume {run} --steps {2 * result.env_steps}",
+            f"  next     {brisk} eval {run} --episodes 1000",
+            f"           {brisk} play {run}",
+            f"           {brisk} resume {run} --steps {2 * result.env_steps}",
         ]
     return "\n".join(lines)
 
@@ -204,7 +206,15 @@ def skill(result: RunResult, played: EvalResult | None) -> str:
 
 def resume_command(result: RunResult) -> str:
     """The command that continues a stopped run."""
-    return f"brisk resume {shlex.quote(result.run_dir)}"
+    return f"{command_name()} resume {shlex.quote(result.run_dir)}"
+
+
+def command_name() -> str:
+    """What to type: `brisk`, or the path this was called by if the shell does not find that."""
+    called = sys.argv[0]
+    if shutil.which("brisk") is None and Path(called).name == "brisk":
+        return shlex.quote(called)
+    return "brisk"
 
 
 def progress_stream(*, as_json: bool) -> TextIO:
