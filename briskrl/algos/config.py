@@ -78,7 +78,7 @@ class DQNConfig:
     """Network body; auto takes cnn for planes and mlp for vectors."""
     net: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (128, 128)
     """Widths of the hidden layers, for example 128,128."""
-    channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (32, 64)
+    channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (16, 32)
     """Channels of the convolutions of a cnn body."""
 
     def check(self) -> list[str]:
