@@ -21,6 +21,9 @@ import numba
 config: Any = numba.config
 Function = Callable[..., Any]
 
+sched_yield = numba.types.ExternalFunction("sched_yield", numba.types.int32())
+"""The system's call of that name, for kernels: offers the core to other threads."""
+
 
 @cache
 def cache_folder() -> Path | None:

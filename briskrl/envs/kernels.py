@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.jit import inlined, lean_helper
+from briskrl.jit import inlined, lean_helper, lean_kernel, sched_yield
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -69,3 +69,12 @@ def record(log, lane, env, steps, total, score, won, cause):
         if first or number > log[totals, at + 2]:
             log[totals, at + 2] = number
     return row
+
+
+@lean_kernel
+def look_for(flags, index, value, spins):
+    """Look at a flag until it has a value, at most `spins` times, offering the core in between."""
+    for _ in range(spins):
+        if flags[index] == value:
+            return
+        sched_yield()
