@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import types
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
 
 from briskrl.core.config import Setting, field_defaults, field_docs, field_hints, limits
@@ -165,16 +166,15 @@ def clashes(classes: Iterable[type], reserved: Iterable[str] = ()) -> list[str]:
 
 
 def _number(word: str, kind: type) -> int | float | None:
-    try:
-        return int(word) if kind is int else float(word)
-    except ValueError:
-        pass
+    if kind is int:
+        with suppress(ValueError):
+            return int(word)
     try:
         value = float(word)
     except ValueError:
         return None
     # 1e6 is how people write a million steps.
-    return int(value) if value.is_integer() else value
+    return int(value) if kind is int and value.is_integer() else value
 
 
 def _kinds(hint: Any) -> list[Any]:

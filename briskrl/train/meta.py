@@ -7,6 +7,7 @@ import platform
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -44,12 +45,11 @@ def _version(name: str) -> str | None:
 
 
 def _cpu_model() -> str:
-    try:
+    # Only Linux has this file.
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 

@@ -67,7 +67,8 @@ def dqn(drawn: dict[str, Any]) -> DQNConfig:
         buffer_size=max(config.buffer_size, config.batch_size, config.learning_starts),
         v_min=min(config.v_min, config.v_max),
         v_max=max(config.v_min, config.v_max) + 1,
-        atoms=config.atoms if abs(config.v_min - config.v_max) < 1e9 else 1,
+        # Far from zero one more is no more: such bounds are legal only without a distribution.
+        atoms=config.atoms if max(abs(config.v_min), abs(config.v_max)) < 1e9 else 1,
     )
 
 

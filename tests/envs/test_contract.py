@@ -6,6 +6,7 @@ A new environment or backend adds rows to CASES and nothing else.
 from __future__ import annotations
 
 import sys
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -372,10 +373,12 @@ def test_actions_are_only_read(case: Case) -> None:
         out = StepBuffers.allocate(env.env_spec, 4)
         env.start(SEED, out)
         actions = random_actions(env.env_spec, 1, 4)[0]
+        before = actions.copy()
         actions.flags.writeable = False
         env.step_into(actions, out)
         out.obs[...] = 0
         env.step_into(actions, out)
+    assert np.array_equal(actions, before)
 
 
 @every_case
@@ -383,7 +386,9 @@ def test_close_may_be_called_twice(case: Case) -> None:
     env = case.make(2)
     env.start(SEED, StepBuffers.allocate(env.env_spec, 2))
     env.close()
-    env.close()
+    assert env.close() is None
+    lanes = [thread.name for thread in threading.enumerate() if thread.name.startswith("brisk")]
+    assert lanes == []
 
 
 @every_case

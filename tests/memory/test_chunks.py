@@ -108,7 +108,9 @@ def test_state_may_be_loaded_after_the_chunks_and_over_old_data(prioritized):
     for name in memory.chunk_versions():
         other.load_chunk(name, {k: v.copy() for k, v in memory.read_chunk(name).items()})
     other.load_state(memory.state())
+    assert other.size == memory.size > 0
     advance([memory, other], feed, 50, partial=True)
+    assert other.size == memory.size
 
 
 def test_only_chunks_written_to_are_saved_again():

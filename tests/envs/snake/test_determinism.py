@@ -279,3 +279,4 @@ def test_garbage_in_every_buffer_leaves_the_games_alone() -> None:
         actions = pilot.choose()
         pilot.follow(actions)
         pair.step(actions)
+    assert np.isfinite(pair.out.obs).all()

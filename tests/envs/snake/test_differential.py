@@ -160,7 +160,7 @@ def random_rules(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def play_random_rules(seed: int, num_steps: int, look: int) -> None:
+def check_random_rules(seed: int, num_steps: int, look: int) -> None:
     rng = np.random.default_rng(seed)
     rules = random_rules(rng)
     pair = Lockstep(9, seed=seed * 1000, **rules)
@@ -178,14 +178,14 @@ def play_random_rules(seed: int, num_steps: int, look: int) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_kernel_equals_plain_game_under_random_rules(seed: int) -> None:
     """Group 1: combinations that nobody thought of."""
-    play_random_rules(seed, num_steps=100, look=5)
+    check_random_rules(seed, num_steps=100, look=5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1200))
 def test_kernel_equals_plain_game_under_many_random_rules(seed: int) -> None:
     """Group 1, a soak."""
-    play_random_rules(seed, num_steps=600, look=4)
+    check_random_rules(seed, num_steps=600, look=4)
 
 
 BOARDS = [(4, 4), (5, 5), (7, 4), (4, 11), (12, 12), (20, 20)]

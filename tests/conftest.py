@@ -1,0 +1,14 @@
+"""Property tests draw the same examples every time, so that a green suite stays green.
+
+Set HYPOTHESIS_PROFILE=explore to draw new ones, when looking for what nobody thought of.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
