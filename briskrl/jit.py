@@ -41,36 +41,28 @@ def cache_folder() -> Path | None:
         return None
 
 
+# Numba counts references to array arguments on every call between compiled functions, with atomic
+# operations that can cost more than the work of a small helper. Nothing here makes arrays, so
+# nothing needs counting. Measured for Snake's features: 40 ns a step against 103 ns.
+_LEAN: dict[str, Any] = {"_nrt": False}
+
+
 def kernel(function: Function) -> Function:
-    """Compile `function` on first call: lock released, cached on disk where possible."""
-    return _cached(function, {})
+    """Compile `function` on first call: lock released, cached on disk where possible.
 
-
-def helper(function: Function) -> Function:
-    """Compile a small function that only kernels call; it is cached as part of its callers."""
-    return _njit(function, {})
-
-
-def lean_kernel(function: Function) -> Function:
-    """A kernel without reference counts: it and its helpers must be lean and make no arrays.
-
-    Numba counts references to array arguments on every call between compiled functions, with atomic
-    operations that can cost more than the work of a small helper.
+    Kernels and their helpers work on the arrays they are given and cannot make any.
     """
     return _cached(function, _LEAN)
 
 
-def lean_helper(function: Function) -> Function:
-    """A helper for lean kernels."""
+def helper(function: Function) -> Function:
+    """Compile a small function that only kernels call; it is cached as part of its callers."""
     return _njit(function, _LEAN)
 
 
 def inlined(function: Function) -> Function:
-    """A helper for lean kernels that is always inlined; an array argument is seven of a call."""
+    """A helper that is always inlined; one array argument is seven arguments of a call."""
     return _njit(function, {**_LEAN, "forceinline": True})
-
-
-_LEAN: dict[str, Any] = {"_nrt": False}
 
 
 def _cached(function: Function, options: dict[str, Any]) -> Function:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from briskrl.core.types import Array
-from briskrl.jit import lean_kernel
+from briskrl.jit import kernel
 
 
-@lean_kernel
+@kernel
 def mix_random_actions(
     greedy: Array, draws: Array, epsilon: float, num_actions: int, mask: Array, out: Array
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.jit import inlined, lean_helper, lean_kernel, sched_yield
+from briskrl.jit import helper, inlined, kernel, sched_yield
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -35,13 +35,13 @@ def draw(words, at, n):
     return np.int64(((z >> _U32) * np.uint64(n)) >> _U32)
 
 
-@lean_helper
+@helper
 def tick(log, lane):
     """Count one step of a lane; records of the same step carry the same number."""
     log[lane, HEAD_TICK] += 1.0
 
 
-@lean_helper
+@helper
 def record(log, lane, env, steps, total, score, won, cause):
     """Append a finished episode to the lane's ring and add it to the env's totals.
 
@@ -71,7 +71,7 @@ def record(log, lane, env, steps, total, score, won, cause):
     return row
 
 
-@lean_kernel
+@kernel
 def look_for(flags, index, value, spins):
     """Look at a flag until it has a value, at most `spins` times, offering the core in between."""
     for _ in range(spins):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from briskrl.core.types import Array
-from briskrl.jit import lean_helper, lean_kernel
+from briskrl.jit import helper, kernel
 
 HEAD = 0
 """Row of a cursor: the ring row the env's next transition goes to."""
@@ -22,7 +22,7 @@ TRUNCATED = 2
 """Flag bit: the transition ran out of time."""
 
 
-@lean_kernel
+@kernel
 def ids_are_distinct(ids: Array, seen: Array) -> bool:
     """Whether `ids` are different indices into `seen` (N,), all False before and after."""
     num_envs = seen.shape[0]
@@ -37,14 +37,14 @@ def ids_are_distinct(ids: Array, seen: Array) -> bool:
     return good
 
 
-@lean_helper
+@helper
 def copy_row(target: Array, to: int, source: Array, at: int) -> None:
     """target[to] = source[at], for rows of the target's width."""
     for d in range(target.shape[1]):
         target[to, d] = source[at, d]
 
 
-@lean_helper
+@helper
 def copy_block(target: Array, first: int, source: Array, rows: int) -> None:
     """target[first : first + rows] = source[:rows], as one run of numbers."""
     width = target.shape[1]
@@ -53,7 +53,7 @@ def copy_block(target: Array, first: int, source: Array, rows: int) -> None:
         flat_target[first * width + k] = flat_source[k]
 
 
-@lean_helper
+@helper
 def in_step(cursor: Array, ids: Array) -> bool:
     """Whether `ids` are all envs in order and all are about to write the same row."""
     num_envs = cursor.shape[1]
@@ -66,7 +66,7 @@ def in_step(cursor: Array, ids: Array) -> bool:
     return bool(different == 0)
 
 
-@lean_kernel
+@kernel
 def write_rows(
     cursor: Array,
     n_step: int,
@@ -135,13 +135,13 @@ def write_rows(
     return gained
 
 
-@lean_helper
+@helper
 def sampleable(cursor: Array, env: int, num_rows: int, n_step: int) -> int:
     """How many transitions of one env can be sampled."""
     return int(max(0, min(cursor[COUNT, env], num_rows) - n_step))
 
 
-@lean_helper
+@helper
 def all_equal(values: Array) -> bool:
     """Whether every element equals the first."""
     same = True
@@ -150,7 +150,7 @@ def all_equal(values: Array) -> bool:
     return same
 
 
-@lean_kernel
+@kernel
 def choose_uniform(
     draws: Array,
     cursor: Array,
@@ -193,7 +193,7 @@ def choose_uniform(
             weight[k, b] = 1.0
 
 
-@lean_kernel
+@kernel
 def gather(
     num_envs: int,
     n_step: int,
@@ -254,14 +254,14 @@ def gather(
                     next_mask[k, b, d] = ring_mask[end, d]
 
 
-@lean_kernel
+@kernel
 def rebuild(tree: Array) -> None:
     """Compute every inner node of a sum tree from its leaves, the second half of `tree`."""
     for node in range(tree.shape[0] // 2 - 1, 0, -1):
         tree[node] = tree[2 * node] + tree[2 * node + 1]
 
 
-@lean_helper
+@helper
 def set_leaf(tree: Array, slot: int, priority: float) -> None:
     """Set one leaf and the sums above it."""
     node = tree.shape[0] // 2 + slot
@@ -272,7 +272,7 @@ def set_leaf(tree: Array, slot: int, priority: float) -> None:
         node //= 2
 
 
-@lean_helper
+@helper
 def set_leaves(tree: Array, slot: int, number: int, priority: float) -> None:
     """Set `number` neighbouring leaves and the sums above them, each sum once."""
     first = tree.shape[0] // 2 + slot
@@ -286,7 +286,7 @@ def set_leaves(tree: Array, slot: int, number: int, priority: float) -> None:
             tree[node] = tree[2 * node] + tree[2 * node + 1]
 
 
-@lean_kernel
+@kernel
 def admit(
     tree: Array, cursor: Array, ids: Array, num_rows: int, n_step: int, priority: float
 ) -> None:
@@ -312,7 +312,7 @@ def admit(
             set_leaves(tree, complete * num_envs + env, number, priority)
 
 
-@lean_kernel
+@kernel
 def choose_prioritized(
     tree: Array, draws: Array, updates: int, beta: float, index: Array, weight: Array
 ) -> None:
@@ -346,7 +346,7 @@ def choose_prioritized(
             index[k, b] -= num_leaves
 
 
-@lean_kernel
+@kernel
 def update_priorities(
     tree: Array,
     index: Array,

@@ -82,10 +82,10 @@ from briskrl.envs.snake.board.kernels import (
     touches_free,
 )
 from briskrl.envs.snake.views.kernels import observe, observe_again
-from briskrl.jit import inlined, lean_helper, lean_kernel
+from briskrl.jit import helper, inlined, kernel
 
 
-@lean_helper
+@helper
 def restart(rules, words, f64, i32, i16, base):
     """Begin a new episode on the running random stream."""
     empty = rules.view(np.uint64)
@@ -133,7 +133,7 @@ def restart(rules, words, f64, i32, i16, base):
     i16[small + CONNECTED] = 0
 
 
-@lean_helper
+@helper
 def find_head(rules, i16, base):
     """Set the head's cell, row and column from the ring."""
     small = base * 4
@@ -263,7 +263,7 @@ def move(rules, values, words, i32, i16, base, action):
     return reward, 0
 
 
-@lean_helper
+@helper
 def rebuild(rules, words, i32, i16, base):
     """Derive everything that follows from body, heading and food anew."""
     empty = rules.view(np.uint64)
@@ -284,7 +284,7 @@ def rebuild(rules, words, i32, i16, base):
     i16[small + CONNECTED] = 0
 
 
-@lean_helper
+@helper
 def finish(rules, f64, i32, i16, base, log, lane, env, cause):
     """Record an ended episode and what its last moment allows."""
     small, half = base * 4, base * 2
@@ -298,7 +298,7 @@ def finish(rules, f64, i32, i16, base, log, lane, env, cause):
     log[row, REC_EXTRA + 1] = i16[small + START_LENGTH]
 
 
-@lean_kernel
+@kernel
 def step(
     rules,
     words,
@@ -349,7 +349,7 @@ def step(
         observe(rules, words, i32, i16, base, shown, i * size, lane)
 
 
-@lean_kernel
+@kernel
 def write_masks(rules, words, moves_at, mask):
     """Which actions do not collide at once (N, A), from OPEN or from FINAL_OPEN."""
     i16 = words.view(np.int16)

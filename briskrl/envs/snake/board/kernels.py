@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from briskrl.envs.kernels import draw
-from briskrl.jit import inlined, lean_helper
+from briskrl.jit import helper, inlined
 
 ROW_SCALARS = 8
 RNG, RETURN = 0, 1
@@ -178,7 +178,7 @@ def stays_connected(rules, words, base, cell):
     return np.int64(SIMPLE[ring])
 
 
-@lean_helper
+@helper
 def first_free(rules, words, base):
     """The first free cell in row-major order; there must be one."""
     at = base + (rules[R_BOARD] >> 6)
@@ -215,7 +215,7 @@ def size_of_region(rules, words, base, region, cell):
     return spread(rules, words, base, region)
 
 
-@lean_helper
+@helper
 def spread(rules, words, base, region):
     """Grow the bits at words[region:] to all free cells connected with them; returns their number.
 
@@ -280,7 +280,7 @@ def spread_small(rules, words, base, region):
     return popcount(now_0) + popcount(now_1)
 
 
-@lean_helper
+@helper
 def place_food(rules, words, i16, base, free):
     """Put food on the k-th of `free` free cells in row-major order, by one draw."""
     k = draw(words, base + RNG, free)
@@ -302,7 +302,7 @@ def place_food(rules, words, i16, base, free):
     i16[base * 4 + FOOD_COL] = cell - rules[R_BOARD] - row * stride
 
 
-@lean_helper
+@helper
 def cycle_cell(rules, k):
     """Row and column of place k on the fixed Hamiltonian cycle."""
     height, width = rules[R_HEIGHT], rules[R_WIDTH]
@@ -322,7 +322,7 @@ def cycle_cell(rules, k):
     return (col, row) if transposed else (row, col)
 
 
-@lean_helper
+@helper
 def lay(rules, words, i16, base, place, row, col):
     """Put one body cell on an empty part of the board; returns the cell."""
     cell = rules[R_BOARD] + row * (rules[R_WIDTH] + 1) + col
@@ -331,7 +331,7 @@ def lay(rules, words, i16, base, place, row, col):
     return cell
 
 
-@lean_helper
+@helper
 def lay_straight(rules, words, i16, base, row, col, heading):
     """Put down three cells with the head at (row, col)."""
     down = (heading == 2) - (heading == 0)
@@ -340,7 +340,7 @@ def lay_straight(rules, words, i16, base, row, col, heading):
         lay(rules, words, i16, base, place, row - (2 - place) * down, col - (2 - place) * right)
 
 
-@lean_helper
+@helper
 def lay_on_cycle(rules, words, i16, base, length, offset):
     """Put down a body along the cycle; returns the heading."""
     cells = rules[R_CELLS]

@@ -44,7 +44,7 @@ from briskrl.envs.snake.board.kernels import (
     tail_of,
     touches_free,
 )
-from briskrl.jit import inlined, lean_helper
+from briskrl.jit import helper, inlined
 
 
 @inlined
@@ -61,7 +61,7 @@ def observe(rules, words, i32, i16, base, obs, at, lane):
         observe_extended(rules, words, i32, i16, base, obs, at, lane)
 
 
-@lean_helper
+@helper
 def observe_again(rules, words, i32, i16, base, obs, at, lane):
     """The same, not inlined, for the places that are rarely reached."""
     observe(rules, words, i32, i16, base, obs, at, lane)
@@ -124,7 +124,7 @@ def resolve(rules, words, i32, i16, base, lane):
     return size
 
 
-@lean_helper
+@helper
 def space_beyond(rules, words, base, cell, lane, sizes):
     """Number of free cells connected with a free cell, by regions already known where possible."""
     for slot in range(2):
@@ -136,7 +136,7 @@ def space_beyond(rules, words, base, cell, lane, sizes):
     return size, (sizes[0], size if slot == 1 else sizes[1])
 
 
-@lean_helper
+@helper
 def space_with_tail(rules, words, i16, base, tail, free, lane):
     """Number of cells connected with the tail's cell if it were free, itself included."""
     if i16[base * 4 + CONNECTED]:
@@ -173,7 +173,7 @@ def observe_flood(rules, words, i32, i16, base, obs, at, lane):
         obs[at + 11 + shown] = share
 
 
-@lean_helper
+@helper
 def tail_in_reach(rules, words, base, head, tail, lane):
     """Whether free cells lead from the head to the tail, or they touch."""
     stride, region = rules[R_WIDTH] + 1, region_at(rules, lane, 0)
@@ -191,7 +191,7 @@ def tail_in_reach(rules, words, base, head, tail, lane):
     return False
 
 
-@lean_helper
+@helper
 def observe_extended(rules, words, i32, i16, base, obs, at, lane):
     """Write open neighbours, tail and length to obs[at + 14:]."""
     small, stride = base * 4, rules[R_WIDTH] + 1
@@ -241,7 +241,7 @@ def frame_of(rules, i16, base):
     return first + row * down + col * right, down, right * side, height * width
 
 
-@lean_helper
+@helper
 def observe_grid(rules, words, i32, i16, base, obs, at, lane):
     """Write the planes of a game to obs[at:], of which the caller has given the right number."""
     small, board, stride = base * 4, rules[R_BOARD], rules[R_WIDTH] + 1
@@ -280,7 +280,7 @@ def observe_grid(rules, words, i32, i16, base, obs, at, lane):
                 obs[origin + last_plane * plane + row * down + col * right] = 0
 
 
-@lean_helper
+@helper
 def show_reachable(rules, words, i32, i16, base, obs, origin, down, right, lane):
     """Mark the free cells in the regions that the moves which are not fatal lead into."""
     small, stride, region = base * 4, rules[R_WIDTH] + 1, region_at(rules, lane, 0)
