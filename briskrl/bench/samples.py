@@ -84,10 +84,6 @@ class Early:
     no news, only the unrest of the machine."""
 
 
-PIECES = 40
-"""Pieces that a fifth of a run is cut into."""
-
-
 def early_speed(
     env_steps: NDArray[np.float64],
     episodes: NDArray[np.float64],
@@ -127,16 +123,12 @@ def early_speed(
 def late_cost_ratio(env_steps: NDArray[np.float64], cpu_s: NDArray[np.float64]) -> float | None:
     """CPU per step in the last fifth of a run over that in its second fifth; None if too short.
 
-    The first fifth is left out: it holds the steps before learning begins. Each fifth is cut into
-    pieces and the median piece stands for it, so that a burst of a neighbour's does not count.
+    The first fifth is left out: it holds the steps before learning begins.
     """
     if len(env_steps) < 2:
         return None
-    second, last = (
-        np.median(np.diff(np.interp(edges, env_steps, cpu_s)))
-        for edges in (
-            env_steps[-1] * np.linspace(0.2, 0.4, PIECES + 1),
-            env_steps[-1] * np.linspace(0.8, 1.0, PIECES + 1),
-        )
-    )
-    return float(last / second) if second > 0 else None
+    marks = env_steps[-1] * np.array([0.2, 0.4, 0.8, 1.0])
+    at = np.interp(marks, env_steps, cpu_s)
+    if at[1] <= at[0]:
+        return None
+    return float((at[3] - at[2]) / (at[1] - at[0]))
