@@ -13,7 +13,8 @@ from briskrl.core.types import Ints
 SPINS = 300
 """Looks at a flag before a thread goes to sleep, some hundred microseconds in all.
 
-Measured with 4096 games on two cores: 17.5 M steps a second, against 15 M without looking.
+Measured with 4096 games on two cores, three turns each: 17.4 M steps a second on average, against
+15.0 M without looking.
 """
 
 
