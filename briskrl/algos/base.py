@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from briskrl.core.clock import Clock
-from briskrl.core.types import Array, Batch, Bools, Decision, Floats, State
+from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Minibatch, Rollout, State
 
 
 class Algorithm(Protocol):
@@ -13,18 +14,6 @@ class Algorithm(Protocol):
 
     def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
         """Decide for N environments, exploring; writes `out`."""
-        ...
-
-    def update(self, batch: Batch, updates: int, clock: Clock) -> Floats:
-        """Do the first `updates` gradient updates of `batch`, in order.
-
-        Returns:
-            (K, B) size of each transition's error, valid until the next call; zeros if the config
-            asks for a memory that wants no feedback.
-
-        Raises:
-            DivergedError: Several updates in a row were not finite.
-        """
         ...
 
     def progress(self, clock: Clock) -> dict[str, float]:
@@ -40,9 +29,50 @@ class Algorithm(Protocol):
         ...
 
 
+class OffPolicy(Algorithm, Protocol):
+    """Learns from transitions that a replay memory hands out in any order."""
+
+    def update(self, batch: Batch, updates: int, clock: Clock) -> Floats:
+        """Do the first `updates` gradient updates of `batch`, in order.
+
+        Returns:
+            (K, B) size of each transition's error, valid until the next call; zeros if the config
+            asks for a memory that wants no feedback.
+
+        Raises:
+            DivergedError: Several updates in a row were not finite.
+        """
+        ...
+
+
+class OnPolicy(Algorithm, Protocol):
+    """Learns from whole rollouts, the newest of which its own policy has just collected."""
+
+    def digest(self, rollouts: Sequence[Rollout], clock: Clock) -> None:
+        """Fill in what learning needs: values, weights, anchors, advantages, returns.
+
+        Args:
+            rollouts: The newest first; older ones only if the config reuses them.
+            clock: How far the run is.
+        """
+        ...
+
+    def update(self, batch: Minibatch, clock: Clock) -> bool:
+        """Do one gradient update.
+
+        Returns:
+            Whether learning from these rollouts should go on; False once the policy has moved as
+            far as it may.
+
+        Raises:
+            DivergedError: Several updates in a row were not finite.
+        """
+        ...
+
+
 class Policy(Protocol):
     """A trained agent that only acts."""
 
     def act(self, obs: Array, mask: Bools | None) -> Array:
-        """Greedy actions (N,) for observations (N, *obs)."""
+        """Greedy actions (N,) or (N, D) for observations (N, *obs)."""
         ...

@@ -37,6 +37,7 @@ from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, State
 from briskrl.nets.by_hand import HandGradient
+from briskrl.nets.compute import Compute
 from briskrl.nets.flat import FlatAdam, FlatParameters
 from briskrl.nets.parameters import copy_out, load_parameters, parameters_of
 
@@ -48,8 +49,9 @@ class DQN:
     """Value learning from replayed transitions; see DQNConfig for the options."""
 
     def __init__(
-        self, config: DQNConfig, spec: EnvSpec, streams: Streams, device: torch.device
+        self, config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Compute
     ) -> None:
+        device = compute.device
         self.config = config
         self.device = device
         self._num_actions = num_actions(spec.action)

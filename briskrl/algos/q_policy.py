@@ -8,7 +8,7 @@ from torch import Tensor
 from briskrl.algos.config import DQNConfig
 from briskrl.algos.losses import legal_values
 from briskrl.core.errors import ConfigError
-from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec
+from briskrl.core.spec import ActionSpec, ArraySpec, DiscreteSpec, MultiDiscreteSpec
 from briskrl.core.types import Array, Bools, Ints
 from briskrl.nets.build import QNetwork, QOptions, build_q_network
 from briskrl.nets.parameters import load_parameters
@@ -21,7 +21,7 @@ class QPolicy:
         self,
         config: DQNConfig,
         obs: ArraySpec,
-        action: DiscreteSpec | BoxSpec,
+        action: ActionSpec,
         arrays: dict[str, Array],
     ) -> None:
         self.network = value_network(config, obs, num_actions(action), torch.Generator())
@@ -58,15 +58,21 @@ def of_actions(out: Tensor, action: Tensor) -> Tensor:
     return out.gather(1, action)
 
 
-def num_actions(action: DiscreteSpec | BoxSpec) -> int:
+def num_actions(action: ActionSpec) -> int:
     """How many actions there are.
 
     Raises:
-        ConfigError: They are continuous.
+        ConfigError: They are continuous, or several are taken at once.
     """
-    if isinstance(action, BoxSpec):
+    if isinstance(action, MultiDiscreteSpec):
         raise ConfigError(
-            "DQN chooses among a fixed set of actions, but this environment's are continuous."
+            "DQN chooses one action at a time, but this environment takes several at once "
+            f"{list(action.nvec)}. Use --joint-actions to number all combinations, or --algo ppo."
+        )
+    if not isinstance(action, DiscreteSpec):
+        raise ConfigError(
+            "DQN chooses among a fixed set of actions, but this environment's are continuous. "
+            "Use --algo ppo."
         )
     return action.n
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from briskrl.algos.config import DQN_PRESETS
+from briskrl.algos.config import DQN_PRESETS, ON_POLICY_PRESETS
 from briskrl.core.registry import Registry
 
 
@@ -16,10 +16,13 @@ class AlgoEntry:
     config: str
     """Address of the settings class."""
     factory: str
-    """Address of the Algorithm: factory(config, spec, streams, device)."""
+    """Address of the Algorithm: factory(config, spec, streams, compute)."""
     policy: str
     """Address of the Policy: policy(config, obs, action, arrays)."""
     preset: dict[str, object] = field(default_factory=dict)
+    """Settings of the algorithm that differ from the class's defaults."""
+    run_preset: dict[str, object] = field(default_factory=dict)
+    """Settings of the run that suit it better than the run's own defaults."""
 
 
 ALGOS: Registry[AlgoEntry] = Registry("algorithm")
@@ -44,5 +47,24 @@ for _name, _preset in DQN_PRESETS.items():
             factory="briskrl.algos.dqn:DQN",
             policy="briskrl.algos.q_policy:QPolicy",
             preset=_preset,
+        ),
+    )
+
+_ON_POLICY_SUMMARIES = {
+    "ppo": "Proximal policy optimisation: several cautious passes over every rollout",
+    "a2c": "Advantage actor-critic: one step per short rollout",
+    "reinforce": "Policy gradient on whole returns, with a learnt baseline",
+}
+
+for _name, _preset in ON_POLICY_PRESETS.items():
+    ALGOS.add(
+        _name,
+        AlgoEntry(
+            summary=_ON_POLICY_SUMMARIES[_name],
+            config="briskrl.algos.config:OnPolicyConfig",
+            factory="briskrl.algos.on_policy:OnPolicyAgent",
+            policy="briskrl.algos.stochastic_policy:StochasticPolicy",
+            preset=_preset,
+            run_preset={"num_envs": 1024},
         ),
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+COUNTERS = ("env_steps", "episodes", "updates", "iterations")
 
 
 @dataclass(slots=True)
 class Clock:
-    """How far a run has come; saved with every checkpoint."""
+    """How far a run has come; its counters are saved with every checkpoint."""
 
     env_steps: int = 0
     """Transitions collected, over all environments."""
@@ -17,12 +19,23 @@ class Clock:
     """Gradient updates done."""
     iterations: int = 0
     """Rounds of collecting and updating."""
+    total_steps: int | None = None
+    """The budget of transitions, if there is one; given anew by every session."""
+    total_episodes: int | None = None
+    """The budget of episodes, likewise."""
+
+    @property
+    def fraction(self) -> float:
+        """Share of the budget that is used up, 0 to 1; whichever budget is nearer its end."""
+        steps = self.env_steps / self.total_steps if self.total_steps else 0.0
+        episodes = self.episodes / self.total_episodes if self.total_episodes else 0.0
+        return min(1.0, max(steps, episodes))
 
     def state(self) -> dict[str, int]:
         """The counters as JSON."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in COUNTERS}
 
     def load_state(self, state: dict[str, int]) -> None:
         """Continue from saved counters."""
-        for name in self.state():
+        for name in COUNTERS:
             setattr(self, name, int(state[name]))

@@ -1,4 +1,4 @@
-"""Which memory and cadence an algorithm asks for, as data, so that it need not know either."""
+"""Which memory, cadence and learner an algorithm asks for, as data: it need not know any."""
 
 from __future__ import annotations
 
@@ -11,5 +11,7 @@ class Parts:
 
     memory: str
     cadence: str
+    learner: str
     memory_options: dict[str, object] = field(default_factory=dict)
     cadence_options: dict[str, object] = field(default_factory=dict)
+    learner_options: dict[str, object] = field(default_factory=dict)

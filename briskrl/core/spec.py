@@ -37,12 +37,28 @@ class DiscreteSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class MultiDiscreteSpec:
+    """Several choices at once: action d is one of 0..nvec[d]-1; stored as (D,) int64."""
+
+    nvec: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BoxSpec:
-    """Continuous actions, one float32 vector per environment."""
+    """Continuous actions, one float32 vector per environment.
+
+    Policies may propose anything; the environment clips it to its own bounds, element by element.
+    """
 
     shape: tuple[int, ...]
+    """(D,)"""
     low: float
+    """The lowest bound of any element."""
     high: float
+    """The highest bound of any element."""
+
+
+ActionSpec = DiscreteSpec | MultiDiscreteSpec | BoxSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +66,7 @@ class EnvSpec:
     """Everything a trainer must know about an environment before it builds anything else."""
 
     obs: ArraySpec
-    action: DiscreteSpec | BoxSpec
+    action: ActionSpec
     max_steps: int | None
     """Longest possible episode, if there is one."""
     has_mask: bool

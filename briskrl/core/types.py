@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.arrays import aligned_zeros
-from briskrl.core.spec import DiscreteSpec, EnvSpec
+from briskrl.core.spec import BoxSpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
@@ -71,11 +71,36 @@ class Decision:
     """What a policy decided for N environments."""
 
     action: Array
-    """(N,) int64 for discrete actions, (N, D) float32 for continuous ones."""
-    log_prob: Floats | None = None
-    """(N,): log probability under the policy that acted; None for value-based policies."""
-    value: Floats | None = None
-    """(N,): value estimate at decision time; None for value-based policies."""
+    """(N,) int64 for discrete actions, (N, D) int64 for several at once, (N, D) float32 for
+    continuous ones."""
+    log_prob: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    """(N,): log probability under the policy that acted; left alone by value-based policies."""
+
+    @classmethod
+    def allocate(cls, spec: EnvSpec, num_envs: int) -> Decision:
+        """Zeroed decisions for `num_envs` environments of this spec."""
+        shape, dtype = action_layout(spec)
+        return cls(aligned_zeros((num_envs, *shape), dtype), aligned_zeros((num_envs,), np.float32))
+
+
+def action_layout(spec: EnvSpec) -> tuple[tuple[int, ...], type[np.int64] | type[np.float32]]:
+    """Shape and dtype of one environment's action."""
+    action = spec.action
+    if isinstance(action, BoxSpec):
+        return action.shape, np.float32
+    if isinstance(action, MultiDiscreteSpec):
+        return (len(action.nvec),), np.int64
+    return (), np.int64
+
+
+@dataclass(slots=True)
+class Row:
+    """Where one vector step is written: what is acted on, what is decided, what comes of it."""
+
+    before: StepBuffers
+    """obs and mask are read; the rest is whatever the step before left there."""
+    decision: Decision
+    after: StepBuffers
 
 
 @dataclass(slots=True)
@@ -116,6 +141,87 @@ class Batch:
             weight=np.ones(lead, np.float32),
             index=aligned_zeros(lead, np.int64),
             next_mask=mask,
+        )
+
+
+@dataclass(slots=True)
+class Rollout:
+    """T steps of N environments in order, and what learning derives from them.
+
+    Arrays are views of the memory that recorded the rollout. All of them have a row T, so that one
+    flat index t * N + n serves them all; row T holds the observation, mask and value that the
+    rollout ends in and means nothing elsewhere.
+    """
+
+    obs: Array
+    """(T + 1, N, *obs)"""
+    action: Array
+    """(T + 1, N) or (T + 1, N, D)"""
+    log_prob: Floats
+    """(T + 1, N): of the actions, under the policy that acted."""
+    reward: Floats
+    """(T + 1, N)"""
+    terminated: Bools
+    """(T + 1, N)"""
+    truncated: Bools
+    """(T + 1, N)"""
+    final_obs: Array
+    """(T + 1, N, *obs): valid where an episode ended."""
+    mask: Bools | None
+    """(T + 1, N, A): legal actions in obs."""
+    anchor: Floats
+    """(T + 1, N): log probability under the policy that learning starts from; by the algorithm."""
+    weight: Floats
+    """(T + 1, N): truncated importance weights, ones for what was just collected; likewise."""
+    value: Floats
+    """(T + 1, N): value estimates of obs; likewise."""
+    advantage: Floats
+    """(T + 1, N): likewise."""
+    ret: Floats
+    """(T + 1, N): what values should learn; likewise."""
+    age: int = 0
+    """How many rollouts have been collected since."""
+
+
+@dataclass(slots=True)
+class Minibatch:
+    """B steps of rollouts, for one gradient update."""
+
+    obs: Array
+    """(B, *obs)"""
+    action: Array
+    """(B,) or (B, D)"""
+    anchor: Floats
+    """(B,): see Rollout, as are the others."""
+    weight: Floats
+    """(B,)"""
+    value: Floats
+    """(B,)"""
+    advantage: Floats
+    """(B,)"""
+    ret: Floats
+    """(B,)"""
+    mask: Bools | None = None
+    """(B, A)"""
+
+    @classmethod
+    def allocate(cls, spec: EnvSpec, size: int) -> Minibatch:
+        """Zeroed buffers for `size` steps."""
+        shape, dtype = action_layout(spec)
+        anchor, weight, value, advantage, ret = aligned_zeros((5, size), np.float32)
+        mask = None
+        if spec.has_mask:
+            assert isinstance(spec.action, DiscreteSpec)
+            mask = np.ones((size, spec.action.n), np.bool_)
+        return cls(
+            obs=aligned_zeros((size, *spec.obs.shape), spec.obs.dtype),
+            action=aligned_zeros((size, *shape), dtype),
+            anchor=anchor,
+            weight=weight,
+            value=value,
+            advantage=advantage,
+            ret=ret,
+            mask=mask,
         )
 
 

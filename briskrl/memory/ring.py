@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from briskrl.core.spec import DiscreteSpec, EnvSpec
-from briskrl.core.types import Array, Bools, Floats
+from briskrl.core.types import Array, Bools, Floats, action_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,11 @@ class Ring:
         afterwards. Truncations are rare: pages of the final arrays are committed when first used.
         """
         num_actions = 0
-        action_dtype: DTypeLike = np.float32
-        if isinstance(spec.action, DiscreteSpec):
-            action_width, action_dtype = 1, np.int32
-            num_actions = spec.action.n if spec.has_mask else 0
-        else:
-            action_width = prod(spec.action.shape)
+        if isinstance(spec.action, DiscreteSpec) and spec.has_mask:
+            num_actions = spec.action.n
+        action_shape, dtype = action_layout(spec)
+        action_dtype: DTypeLike = np.int32 if dtype is np.int64 else dtype
+        action_width = prod(action_shape)
         return cls(
             obs=_committed((slots, spec.obs.size), spec.obs.dtype),
             action=_committed((slots, action_width), action_dtype),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from briskrl.algos.base import Algorithm
 from briskrl.core.clock import Clock
 from briskrl.core.phase import Phase, PhaseTimer
-from briskrl.core.spec import BoxSpec, EnvSpec
 from briskrl.core.types import Decision, EpisodeStats, State, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.memory.base import Memory
@@ -27,7 +24,7 @@ class Collector:
         # Two sets of buffers take turns: what was acted on stays readable while the env writes.
         self._now = StepBuffers.allocate(env.env_spec, env.num_envs)
         self._next = StepBuffers.allocate(env.env_spec, env.num_envs)
-        self._decision = _allocate_decision(env.env_spec, env.num_envs)
+        self._decision = Decision.allocate(env.env_spec, env.num_envs)
 
     def start(self, seed: int) -> None:
         """Begin the first episodes."""
@@ -69,9 +66,3 @@ class Collector:
                 if name.startswith("env.")
             }
         )
-
-
-def _allocate_decision(spec: EnvSpec, num_envs: int) -> Decision:
-    if isinstance(spec.action, BoxSpec):
-        return Decision(np.zeros((num_envs, *spec.action.shape), np.float32))
-    return Decision(np.zeros(num_envs, np.int64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.algos.base import Algorithm
+from briskrl.algos.base import OffPolicy
 from briskrl.core.clock import Clock
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.spec import EnvSpec
@@ -24,7 +24,7 @@ class Learner:
 
     def __init__(
         self,
-        algo: Algorithm,
+        algo: OffPolicy,
         memory: Memory,
         rng: np.random.Generator,
         timer: PhaseTimer,

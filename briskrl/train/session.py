@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from briskrl.algos.base import Algorithm
+from briskrl.algos.base import OffPolicy
 from briskrl.algos.registry import ALGOS
 from briskrl.core.clock import Clock
 from briskrl.core.phase import PhaseTimer
@@ -15,6 +13,7 @@ from briskrl.core.types import EpisodeStats, State
 from briskrl.envs.make import make_env
 from briskrl.memory.base import Memory
 from briskrl.memory.registry import MEMORIES
+from briskrl.nets.compute import Compute
 from briskrl.train.cadence import CADENCES, Cadence
 from briskrl.train.checkpoint import RunState
 from briskrl.train.collector import Collector
@@ -36,7 +35,7 @@ class Session:
             config.env, config.num_envs, config=config.env_config, threads=config.threads
         )
         spec = self.env.env_spec
-        self.algo = build_algorithm(config, spec, self.streams, self.device)
+        self.algo = build_algorithm(config, spec, self.streams, Compute(self.device))
         self.memory, self.cadence = _build_parts(config, spec)
         self.collector = Collector(self.env, self.algo, self.memory, self.timer, self.clock)
         self.learner = Learner(
@@ -91,11 +90,11 @@ class Session:
 
 
 def build_algorithm(
-    config: TrainConfig, spec: EnvSpec, streams: Streams, device: torch.device
-) -> Algorithm:
+    config: TrainConfig, spec: EnvSpec, streams: Streams, compute: Compute
+) -> OffPolicy:
     """The algorithm that the config names."""
     factory = load_object(ALGOS.get(config.algo).factory)
-    algo: Algorithm = factory(config.algo_config, spec, streams, device)
+    algo: OffPolicy = factory(config.algo_config, spec, streams, compute)
     return algo
 
 

@@ -14,6 +14,7 @@ from briskrl.core.errors import ConfigError, DivergedError
 from briskrl.core.rng import Streams
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Batch, Decision
+from briskrl.nets.compute import Compute
 
 ACTIONS = 3
 
@@ -29,7 +30,7 @@ def spec(*, shape=(5,), dtype=np.float32, mask=False) -> EnvSpec:
 
 
 def make(config: DQNConfig, env: EnvSpec | None = None, seed: int = 0) -> DQN:
-    return DQN(config, env or spec(), Streams(seed), torch.device("cpu"))
+    return DQN(config, env or spec(), Streams(seed), Compute(torch.device("cpu")))
 
 
 def small(**options) -> DQNConfig:
