@@ -147,7 +147,7 @@ def _train(words: list[str]) -> int:
         )
     from briskrl.bench.train import measure_train
 
-    return _tell(lambda: measure_train(config), as_json=args.json, wait_s=config.steps / 1e5)
+    return _tell(lambda: measure_train(config), as_json=args.json, wait_s=(config.steps or 0) / 1e5)
 
 
 def _legacy(words: list[str]) -> int:

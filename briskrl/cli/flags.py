@@ -12,7 +12,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
 
-from briskrl.core.config import Setting, field_defaults, field_docs, field_hints, limits
+from briskrl.core.config import (
+    Setting,
+    field_aliases,
+    field_defaults,
+    field_docs,
+    field_hints,
+    limits,
+)
 from briskrl.core.config_file import Layer
 from briskrl.core.errors import BriskError, nearest
 
@@ -99,6 +106,11 @@ def add_flags(
             parser.add_argument(flag_name(name), action=action, help=told, **options)
         else:
             parser.add_argument(flag_name(name), metavar=_metavar(hint), help=told, **options)
+    for alias, name in field_aliases(cls).items():
+        told = argparse.SUPPRESS if hidden else f"Another name for {flag_name(name)}."
+        options = {"dest": f"{section}:{alias}", "default": argparse.SUPPRESS}
+        metavar = _metavar(field_hints(cls)[name])
+        parser.add_argument(flag_name(alias), metavar=metavar, help=told, **options)
 
 
 def flag_layer(args: argparse.Namespace, classes: Mapping[str, type]) -> Layer:
@@ -117,7 +129,9 @@ def flag_layer(args: argparse.Namespace, classes: Mapping[str, type]) -> Layer:
         if isinstance(raw, bool):
             setting = Setting(raw, flag if raw else "--no-" + flag[2:])
         else:
-            setting = Setting(read_word(raw, field_hints(classes[section])[name]), flag)
+            cls = classes[section]
+            hint = field_hints(cls)[field_aliases(cls).get(name, name)]
+            setting = Setting(read_word(raw, hint), flag)
         target = layer.tables.setdefault(section, {}) if section else layer.values
         target[name] = setting
     return layer
@@ -162,6 +176,9 @@ def clashes(classes: Iterable[type], reserved: Iterable[str] = ()) -> list[str]:
                 flags.add("--no-" + flag_name(name)[2:])
             twice += sorted(flags & seen)
             seen |= flags
+        aliases = {flag_name(alias) for alias in field_aliases(cls)}
+        twice += sorted(aliases & seen)
+        seen |= aliases
     return twice
 
 

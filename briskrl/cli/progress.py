@@ -117,7 +117,7 @@ class LiveReporter:
         for label, value in facts(progress, self._best):
             grid.add_row(Text(label, style="dim"), Text(value))
         body = Table.grid(expand=True)
-        body.add_row(ProgressBar(total=progress.total_steps, completed=progress.env_steps))
+        body.add_row(ProgressBar(total=1.0, completed=progress.fraction))
         body.add_row(grid)
         return Panel(body, title=Text(self._title), box=box.ROUNDED, title_align="left")
 
@@ -125,7 +125,8 @@ class LiveReporter:
 def facts(progress: Progress, best: float | None) -> list[tuple[str, str]]:
     """Labels and values of the live panel."""
     record = "" if best is None else f"  (best {number(best)})"
-    steps = f"{count(progress.env_steps)} of {count(progress.total_steps)}"
+    total = "" if progress.total_steps is None else f" of {count(progress.total_steps)}"
+    steps = f"{count(progress.env_steps)}{total}"
     found = [
         ("score", f"{number(progress.mean_score)}{record}"),
         ("return", number(progress.mean_return)),
@@ -144,7 +145,7 @@ def facts(progress: Progress, best: float | None) -> list[tuple[str, str]]:
 
 def row(progress: Progress) -> str:
     """One line of progress."""
-    done = 100 * progress.env_steps / max(1, progress.total_steps)
+    done = 100 * progress.fraction
     epsilon = "" if progress.epsilon is None else f"  epsilon {progress.epsilon:.3f}"
     return (
         f"{done:3.0f}%  {count(progress.env_steps)} steps  score {number(progress.mean_score)}  "
@@ -156,8 +157,7 @@ def row(progress: Progress) -> str:
 
 def eta(progress: Progress) -> str:
     """Time left at the present speed, or a dash before there is one."""
-    left = max(0, progress.total_steps - progress.env_steps)
-    return duration(left / progress.steps_per_s) if progress.steps_per_s > 0 else "-"
+    return "-" if progress.eta_s is None else duration(progress.eta_s)
 
 
 def title(info: RunInfo) -> str:

@@ -33,6 +33,6 @@ def run(argv: list[str]) -> int:
     return drive(lambda reporter: resume(folder, steps=steps, reporter=reporter), as_json=args.json)
 
 
-def _steps(word: str) -> int:
+def _steps(word: str) -> int | None:
     value = read_word(word, field_hints(TrainConfig)["steps"])
     return build(TrainConfig, {"steps": Setting(value, "--steps")}).steps

@@ -102,6 +102,12 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return {}
 
 
+def _steps(run: dict[str, Any]) -> str:
+    """Steps done, of how many if the run ends by steps."""
+    total = "" if run["total_steps"] is None else f"/{count(run['total_steps'])}"
+    return f"{count(run['env_steps'])}{total}"
+
+
 def _table(found: list[dict[str, Any]]) -> str:
     head = ("run", "env", "algo", "steps", "score", "status", "age")
     rows = [
@@ -109,7 +115,7 @@ def _table(found: list[dict[str, Any]]) -> str:
             run["run_dir"],
             run["env"] or "?",
             run["algo"] or "?",
-            f"{count(run['env_steps'])}/{count(run['total_steps'] or 0)}",
+            _steps(run),
             number(run["mean_score"]),
             run["status"],
             duration(run["age_s"]),

@@ -2,8 +2,9 @@
 
 A config class is a frozen standard-library dataclass. Its ranges are annotations (`msgspec.Meta`),
 the string under each field is its help, and an optional `check()` returns one sentence for every
-combination that cannot work. A value carries its source, so that an error can name the file and
-line or the flag. `briskrl.core.config_file` reads files; `briskrl.train.resolve` merges everything.
+combination that cannot work; `ALIASES` are other names of its fields. A value carries its source,
+so that an error can name the file and line or the flag. `briskrl.core.config_file` reads files;
+`briskrl.train.resolve` merges everything.
 """
 
 from __future__ import annotations
@@ -59,6 +60,28 @@ def field_hints(cls: type) -> dict[str, Any]:
     """Field names of a config class with their annotated types, in order."""
     hints = get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def field_aliases(cls: type) -> dict[str, str]:
+    """Other names that a config class answers to, each with the field it stands for."""
+    return getattr(cls, "ALIASES", {})
+
+
+def without_aliases(cls: type, values: Settings) -> tuple[Settings, list[str]]:
+    """Settings under their fields' own names, and a sentence for every field told two things."""
+    names = field_aliases(cls)
+    plain: Settings = {}
+    problems = []
+    for name, setting in values.items():
+        field = names.get(name, name)
+        other = plain.get(field)
+        if other is not None and other.value != setting.value:
+            problems.append(
+                f"{name} = {setting.value}{setting.where()} is another name for {field} and "
+                f"disagrees with {other.value}{other.where()}. Give one of them."
+            )
+        plain[field] = setting
+    return plain, problems
 
 
 @cache

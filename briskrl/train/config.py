@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
+
+DEFAULT_STEPS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Where a run ends; None where there is no such limit."""
+
+    steps: int | None
+    episodes: int | None
+
+    def is_spent(self, steps: int, episodes: int) -> bool:
+        """Whether either limit is reached."""
+        by_steps = self.steps is not None and steps >= self.steps
+        return by_steps or (self.episodes is not None and episodes >= self.episodes)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
     """One training run: what to train, on what, for how long, and what to keep."""
+
+    ALIASES: ClassVar[dict[str, str]] = {"n_envs": "num_envs", "total_episodes": "episodes"}
 
     env: str = "snake"
     """Environment; `brisk envs` lists them."""
@@ -18,16 +35,22 @@ class TrainConfig:
     """Algorithm preset; `brisk algos` lists them."""
     seed: Annotated[int, Meta(ge=0)] = 0
     """Root of every random stream; equal seeds give equal runs, bit for bit."""
-    steps: Annotated[int, Meta(ge=1)] = 4_000_000
-    """Transitions to collect, over all environments."""
+    steps: Annotated[int, Meta(ge=1)] | None = None
+    """Transitions to collect, over all environments; 4,000,000 unless episodes are given."""
     episodes: Annotated[int, Meta(ge=1)] | None = None
-    """Stop after this many finished episodes, if that comes first."""
+    """Episodes to finish, over all environments; with steps as well, whichever comes first."""
+    max_episodes: Annotated[int, Meta(ge=1)] | None = None
+    """Episodes to finish per environment, on average: num_envs times as many in total."""
     num_envs: Annotated[int, Meta(ge=1, le=1_048_576)] = 256
     """Environments stepped together."""
     threads: Annotated[int, Meta(ge=1, le=1024)] = 1
     """Threads for environments and arithmetic; small networks are fastest with one."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"
     """Where the networks live; auto takes an accelerator if there is one."""
+    amp: bool = False
+    """Compute updates in half precision: float16 on CUDA, bfloat16 elsewhere."""
+    compile: bool = False
+    """Compile the networks with torch.compile; the first calls then take tens of seconds."""
     warmup: bool = True
     """Compile and touch everything before the clock starts; training comes out the same."""
     run_dir: str | None = None
@@ -46,3 +69,25 @@ class TrainConfig:
     """Settings of the environment; defaults if absent."""
     algo_config: Any = None
     """Settings of the algorithm; the preset's if absent."""
+
+    @property
+    def budget(self) -> Budget:
+        """How long to train."""
+        episodes = self.episodes
+        if self.max_episodes is not None:
+            episodes = self.max_episodes * self.num_envs
+        steps = DEFAULT_STEPS if self.steps is None and episodes is None else self.steps
+        return Budget(steps, episodes)
+
+    def check(self) -> list[str]:
+        """Combinations that cannot work, one sentence each."""
+        if self.episodes is None or self.max_episodes is None:
+            return []
+        total = self.max_episodes * self.num_envs
+        if self.episodes == total:
+            return []
+        return [
+            f"max_episodes {self.max_episodes} per environment times num_envs {self.num_envs} "
+            f"makes {total} in total, not the {self.episodes} that episodes asks for. "
+            "Give one of them."
+        ]

@@ -142,6 +142,5 @@ def _iterate(run: Run, hooks: Sequence[Hook], stop: StopRequest) -> StopReason:
 
 
 def _is_done(session: Session) -> bool:
-    config, clock = session.config, session.clock
-    out_of_episodes = config.episodes is not None and clock.episodes >= config.episodes
-    return clock.env_steps >= config.steps or out_of_episodes
+    clock = session.clock
+    return session.config.budget.is_spent(clock.env_steps, clock.episodes)

@@ -20,7 +20,8 @@ class RunInfo:
     device: str
     threads: int
     num_envs: int
-    total_steps: int
+    total_steps: int | None
+    """None if the run ends by episodes."""
     resumed: bool
     """Whether an earlier run is continued."""
 
@@ -30,7 +31,12 @@ class Progress:
     """How far a run has come; rates are over the time since the last report."""
 
     env_steps: int
-    total_steps: int
+    total_steps: int | None
+    """None if the run ends by episodes."""
+    fraction: float
+    """Share of the budget used up."""
+    eta_s: float | None
+    """Seconds left at the present speed; None before there is one."""
     episodes: int
     updates: int
     wall_s: float

@@ -22,6 +22,7 @@ from briskrl.core.config import (
     merge,
     settings,
     try_build,
+    without_aliases,
 )
 from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import ConfigError, nearest
@@ -40,11 +41,13 @@ def resolve(layers: Sequence[Layer]) -> TrainConfig:
         ConfigError: Unknown names or keys, wrong types or ranges, impossible combinations; all of
             them at once, each with its file and line or its flag where known.
     """
-    top = merge(layer.values for layer in layers)
     problems: list[str] = []
+    top = merge(layer.values for layer in layers)
     env_class = _lookup("env", top, problems, env_config_class)
     algo_class = _lookup("algo", top, problems, algo_config_class)
     sections = {"": TrainConfig, "env_config": env_class, "algo_config": algo_class}
+    layers = [_plain_names(layer, sections, problems) for layer in layers]
+    top = _run_values(layers)
     values = {
         "env_config": merge(layer.table("env_config") for layer in layers),
         "algo_config": _algo_values(layers),
@@ -151,6 +154,28 @@ def _algo_values(layers: Sequence[Layer]) -> Settings:
             algo, values = named, kept | _preset(named)
         values = values | layer.table("algo_config")
     return values
+
+
+def _run_values(layers: Sequence[Layer]) -> Settings:
+    """The run's settings; those that suit the algorithm give way to whatever anybody set."""
+    top = merge(layer.values for layer in layers)
+    algo = top.get("algo", Setting(TrainConfig().algo)).value
+    suits = ALGOS.get(algo).run_preset if isinstance(algo, str) and algo in ALGOS else {}
+    return settings(suits, f"preset {algo}") | top
+
+
+def _plain_names(layer: Layer, sections: dict[str, type | None], problems: list[str]) -> Layer:
+    """The layer with every alias replaced by the field it stands for."""
+    plain = Layer()
+    for section, values in ({"": layer.values} | layer.tables).items():
+        cls = sections.get(section)
+        named, wrong = (values, []) if cls is None else without_aliases(cls, values)
+        problems += wrong
+        if section:
+            plain.tables[section] = named
+        else:
+            plain.values = named
+    return plain
 
 
 def _preset(name: str) -> Settings:

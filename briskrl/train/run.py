@@ -31,7 +31,7 @@ class Run:
         self._warmup_s = 0.0
         self._first_step = 0
         self._saved_step = -1
-        self._last = (0.0, 0)
+        self._last = (0.0, 0, 0.0)
         self._wall_begin = self._cpu_begin = 0.0
 
     def load(self) -> None:
@@ -62,7 +62,7 @@ class Run:
                 device=str(self.session.device),
                 threads=config.threads,
                 num_envs=config.num_envs,
-                total_steps=config.steps,
+                total_steps=config.budget.steps,
                 resumed=resumed,
             )
         )
@@ -78,7 +78,7 @@ class Run:
         )
         self._warmup_s = warmup_s
         self._first_step = self.session.clock.env_steps
-        self._last = (0.0, self._first_step)
+        self._last = (0.0, self._first_step, self.session.clock.fraction)
         self.session.timer.reset()
         self._wall_begin = perf_counter()
         self._cpu_begin = process_time()
@@ -129,7 +129,7 @@ class Run:
         result = self._result(stopped)
         row = {name: value for name, value in asdict(result).items() if name != "phases"}
         self.folder.write_status(
-            {"state": stopped, "total_steps": self.session.config.steps, **row}
+            {"state": stopped, "total_steps": self.session.config.budget.steps, **row}
         )
         self.folder.end_session(stopped)
         return result
@@ -141,11 +141,14 @@ class Run:
     def _progress(self, extras: dict[str, float]) -> Progress:
         clock = self.session.clock
         wall = perf_counter() - self._wall_begin
-        last_wall, last_steps = self._last
-        self._last = (wall, clock.env_steps)
+        last_wall, last_steps, last_fraction = self._last
+        self._last = (wall, clock.env_steps, clock.fraction)
+        speed = (clock.fraction - last_fraction) / max(1e-9, wall - last_wall)
         return Progress(
             env_steps=clock.env_steps,
-            total_steps=self.session.config.steps,
+            total_steps=clock.total_steps,
+            fraction=clock.fraction,
+            eta_s=(1 - clock.fraction) / speed if speed > 0 else None,
             episodes=clock.episodes,
             updates=clock.updates,
             wall_s=wall,

@@ -28,14 +28,17 @@ class Session:
     def __init__(self, config: TrainConfig) -> None:
         self.config = config
         self.device = choose_device(config.device)
-        self.clock = Clock()
+        budget = config.budget
+        self.clock = Clock(total_steps=budget.steps, total_episodes=budget.episodes)
         self.timer = PhaseTimer()
         self.streams = Streams(config.seed)
         self.env = make_env(
             config.env, config.num_envs, config=config.env_config, threads=config.threads
         )
         spec = self.env.env_spec
-        self.algo = build_algorithm(config, spec, self.streams, Compute(self.device))
+        self.algo = build_algorithm(
+            config, spec, self.streams, Compute(self.device, config.amp, config.compile)
+        )
         self.memory, self.cadence = _build_parts(config, spec)
         self.collector = Collector(self.env, self.algo, self.memory, self.timer, self.clock)
         self.learner = Learner(

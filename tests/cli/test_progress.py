@@ -15,6 +15,8 @@ INFO = RunInfo("runs/my run", "snake", "dqn", "cpu", 1, 256, 4_000_000, None)
 PROGRESS = Progress(
     env_steps=1_000_000,
     total_steps=4_000_000,
+    fraction=0.25,
+    eta_s=30.0,
     episodes=5000,
     updates=31_250,
     wall_s=10.0,
@@ -63,7 +65,13 @@ def test_a_row_tells_progress_score_speed_and_time_left() -> None:
 
 def test_a_row_can_be_told_before_anything_is_known() -> None:
     early = replace(
-        PROGRESS, env_steps=0, steps_per_s=0.0, mean_return=None, mean_score=None, epsilon=None
+        PROGRESS,
+        env_steps=0,
+        eta_s=None,
+        steps_per_s=0.0,
+        mean_return=None,
+        mean_score=None,
+        epsilon=None,
     )
     assert "score -  return -" in row(early)
     assert row(early).endswith("- to go")

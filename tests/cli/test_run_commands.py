@@ -87,7 +87,7 @@ def test_a_run_folder_that_exists_is_refused_and_left_alone(trained: Trained, br
     ("words", "told"),
     [
         (("snaek",), "Did you mean 'snake'?"),
-        (("snake", "--algo", "rainbo"), "Did you mean 'rainbow'?"),
+        (("snake", "--algo", "rainbo"), "Did you mean 'rainbow'"),
         (("snake", "--lrr", "1"), "Unknown flag --lrr. Did you mean '--lr'"),
         (("snake", "--num-env", "1"), "Unknown flag --num-env. Did you mean '--num-envs'"),
         (("snake", "--config", "bad.toml"), "Unknown key 'lr' (bad.toml, line 2). It belongs to"),

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from briskrl.algos.config import DQNConfig
+from briskrl.algos.config import DQNConfig, OnPolicyConfig
 from briskrl.core.config import field_hints
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.train.config import TrainConfig
@@ -70,6 +70,7 @@ def dqn(drawn: dict[str, Any]) -> DQNConfig:
         buffer_size=max(config.buffer_size, config.batch_size, config.learning_starts),
         v_min=min(config.v_min, config.v_max),
         v_max=max(config.v_min, config.v_max) + 1,
+        grad_accumulation=min(config.grad_accumulation, config.batch_size),
         # Far from zero one more is no more: such bounds are legal only without a distribution.
         atoms=config.atoms if max(abs(config.v_min), abs(config.v_max)) < 1e9 else 1,
     )
@@ -86,7 +87,14 @@ def snake(drawn: dict[str, Any]) -> SnakeConfig:
     return config
 
 
+def on_policy(drawn: dict[str, Any]) -> OnPolicyConfig:
+    config = OnPolicyConfig(**drawn)
+    pieces = min(config.grad_accumulation, config.minibatch_size)
+    return replace(config, grad_accumulation=pieces)
+
+
 dqn_configs = fields(DQNConfig).map(dqn)
+on_policy_configs = fields(OnPolicyConfig).map(on_policy)
 snake_configs = fields(SnakeConfig).map(snake)
 
 
@@ -94,9 +102,16 @@ snake_configs = fields(SnakeConfig).map(snake)
 def train_configs(draw: st.DrawFn) -> TrainConfig:
     from briskrl.algos.registry import ALGOS
 
-    drawn = draw(fields(TrainConfig))
-    drawn |= {"env": "snake", "algo": draw(st.sampled_from(sorted(ALGOS)))}
-    return TrainConfig(**drawn, env_config=draw(snake_configs), algo_config=draw(dqn_configs))
+    algo = draw(st.sampled_from(sorted(ALGOS)))
+    is_dqn = ALGOS.get(algo).config.endswith("DQNConfig")
+    drawn = draw(fields(TrainConfig)) | {"env": "snake", "algo": algo}
+    if drawn["episodes"] is not None:
+        drawn["max_episodes"] = None
+    return TrainConfig(
+        **drawn,
+        env_config=draw(snake_configs),
+        algo_config=draw(dqn_configs if is_dqn else on_policy_configs),
+    )
 
 
 plain = st.recursive(
