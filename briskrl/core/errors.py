@@ -32,6 +32,28 @@ class DivergedError(BriskError):
     exit_code = 1
 
 
+class EnvStepError(BriskError):
+    """An environment raised, or returned something that cannot be learnt from."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, index: int = -1) -> None:
+        super().__init__(message)
+        self.index = index
+        """Which environment of the batch; -1 if it is not known."""
+
+
+class EnvWorkerError(BriskError):
+    """A process that steps environments died, or one of its environments is stuck."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, indices: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.indices = indices
+        """The environments it was responsible for."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A clause naming the closest known names, or all of them if nothing is close."""
     names = sorted(known)

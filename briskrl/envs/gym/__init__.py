@@ -1,0 +1,1 @@
+"""Any Gymnasium environment behind the contract of `briskrl.envs.base`."""
