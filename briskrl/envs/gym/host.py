@@ -36,11 +36,15 @@ class EpisodeRows:
     """(count,): sum of its rewards."""
     steps: NDArray[np.int64]
     """(count,): its length."""
+    won: Bools
+    """(count,): whether its last info said `is_success`."""
 
     @classmethod
     def allocate(cls, count: int) -> EpisodeRows:
         """Zeroed rows."""
-        return cls(np.zeros(count, np.float64), np.zeros(count, np.int64))
+        return cls(
+            np.zeros(count, np.float64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        )
 
 
 Rows = list[tuple[Array, Array]]
@@ -96,7 +100,12 @@ class Host:
         self._masks = [_mask_method(env) for env in self.envs]
         self._obs, self._final = _rows(buffers.obs), _rows(buffers.final_obs)
         floats = observer.spec.dtype == np.float32
-        self._zeros = np.zeros(observer.spec.size, np.float32) if floats else None
+        size = observer.spec.size
+        self._zeros = np.zeros(size, np.float32) if floats else None
+        self._all_zeros = np.zeros(self.count * size, np.float32) if floats else None
+        self._all_obs = buffers.obs.reshape(-1)
+        self._reward, self._mask = buffers.reward, buffers.mask
+        self._terminated, self._truncated = buffers.terminated, buffers.truncated
         self._lengths = [0] * self.count
         self._returns = [0.0] * self.count
         self._seeds = [0] * self.count
@@ -114,10 +123,29 @@ class Host:
         Raises:
             EnvStepError: It raised, or returned what is not finite or of the wrong shape.
         """
+        self._advance(k, action)
+        if self._zeros is not None:
+            self._check_finite(k, self._obs[k][1])
+
+    def step_all(self, actions: Array) -> None:
+        """Advance every environment by one transition, with actions (count,) or (count, D).
+
+        Raises:
+            EnvStepError: See `step`; the other environments may have been stepped or not.
+        """
+        advance = self._advance
+        for k, action in enumerate(actions):
+            advance(k, action)
+        # One look at all rows instead of one at each: only a bad batch is searched.
+        if self._all_zeros is not None and self._all_obs.dot(self._all_zeros) != 0.0:
+            for k, (_, flat) in enumerate(self._obs):
+                self._check_finite(k, flat)
+
+    def _advance(self, k: int, action: Any) -> None:
         if self._held[k]:
             self.buffers.reward[k] = 0.0
             return
-        buffers, read = self.buffers, self._read
+        read = self._read
         try:
             obs, reward, terminated, truncated, info = self._steps[k](
                 action if read is None else read(action)
@@ -128,24 +156,21 @@ class Host:
         if not -LARGEST <= reward <= LARGEST:
             raise self._failure(k, f"returned the reward {reward}")
         length = self._lengths[k] + 1
-        buffers.reward[k] = reward
+        self._reward[k] = reward
         if terminated or truncated or length >= self._limit:
-            ended = bool(terminated)
             self._end(k, length, self._returns[k] + reward, obs, info)
-            buffers.terminated[k] = ended
-            buffers.truncated[k] = not ended
+            self._terminated[k] = ended = bool(terminated)
+            self._truncated[k] = not ended
             return
         self._lengths[k] = length
         self._returns[k] += reward
-        buffers.terminated[k] = False
-        buffers.truncated[k] = False
-        self._observe(k, obs, info, self._obs, buffers.mask)
-
-    def step_all(self, actions: Array) -> None:
-        """Advance every environment by one transition, with actions (count,) or (count, D)."""
-        step = self.step
-        for k, action in enumerate(actions):
-            step(k, action)
+        self._terminated[k] = self._truncated[k] = False
+        try:
+            self._write(obs, self._obs[k][0])
+        except (ValueError, TypeError) as error:
+            raise self._failure(k, "returned", error) from error
+        if self._mask is not None:
+            self._write_mask(k, info, self._mask)
 
     def revive(self, k: int, seed: int) -> None:
         """Replace the environment of row k by a new one that begins an episode.
@@ -213,6 +238,7 @@ class Host:
     def _end(self, k: int, length: int, ret: float, obs: Any, info: dict[str, Any]) -> None:
         """Keep the last observation of an ended episode and begin the next one."""
         self.episode.ret[k], self.episode.steps[k] = ret, length
+        self.episode.won[k] = bool(info.get("is_success", False))
         self._observe(k, obs, info, self._final, self.buffers.final_mask)
         if self._hold:
             self._held[k] = True
@@ -229,11 +255,15 @@ class Host:
             self._write(obs, row)
         except (ValueError, TypeError) as error:
             raise self._failure(k, "returned", error) from error
-        # Infinity and NaN times zero are NaN, so one product tells whether a row is finite.
-        if self._zeros is not None and flat.dot(self._zeros) != 0.0:
-            raise self._failure(k, "returned an observation that is not finite")
+        if self._zeros is not None:
+            self._check_finite(k, flat)
         if mask is not None:
             self._write_mask(k, info, mask)
+
+    def _check_finite(self, k: int, row: Array) -> None:
+        # Infinity and NaN times zero are NaN, so one product tells whether a row is finite.
+        if row.dot(self._zeros) != 0.0:
+            raise self._failure(k, "returned an observation that is not finite")
 
     def _write_mask(self, k: int, info: dict[str, Any], mask: Bools) -> None:
         tell = self._masks[k]
