@@ -126,7 +126,7 @@ class DQNConfig:
             memory="prioritized" if self.prioritized else "replay",
             memory_options=memory_options,
             learner="replay",
-            learner_options={"batch_size": self.batch_size},
+            learner_options={"batch_size": self.batch_size, "window": self.n_step},
             cadence="ratio",
             cadence_options={
                 "updates_per_step": self.ratio,
@@ -238,11 +238,13 @@ class OnPolicyConfig:
             learner_options={
                 "epochs": self.epochs,
                 "minibatches": self.minibatches(num_envs),
+                "rollout_steps": self.update_steps,
             },
             cadence="on-full",
             cadence_options={
                 "rollout_steps": self.update_steps * num_envs,
                 "updates": self.epochs * self.minibatches(num_envs),
+                "reuse": self.reuse,
             },
         )
 

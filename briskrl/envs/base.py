@@ -59,7 +59,14 @@ class VecEnv(Protocol):
 
 
 class PartialVecEnv(VecEnv, Protocol):
-    """An environment that can also hand over whichever envs are ready first."""
+    """An environment that can also hand over whichever envs are ready first.
+
+    Where `partial` is True trainers are to use `send` and `recv`; `step_into` may then be missing.
+    """
+
+    partial: bool
+    min_ready: int
+    """How many envs a trainer should wait for."""
 
     def send(self, actions: Array, ids: Ints) -> None:
         """Start a step in the envs `ids` (M,), with actions (M,)."""

@@ -1,4 +1,4 @@
-"""What a trainer may ask of an off-policy memory, whichever way it samples."""
+"""What a trainer may ask of a memory: of any, of one that replays, of one that holds rollouts."""
 
 from __future__ import annotations
 
@@ -8,17 +8,60 @@ import numpy as np
 
 from briskrl.core.types import (
     Batch,
+    Bools,
     ChunkSource,
     Decision,
     Floats,
     Ints,
+    Minibatch,
+    Rollout,
+    Row,
     State,
     StepBuffers,
 )
 
 
 class Memory(ChunkSource, Protocol):
-    """Transitions of N environments, written in batches and sampled in batches."""
+    """Transitions of N environments, written in batches."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes committed when the memory was built."""
+        ...
+
+    @property
+    def accepts(self) -> Bools:
+        """(N,): environments whose next transition there is room for."""
+        ...
+
+    def write(
+        self,
+        before: StepBuffers,
+        decision: Decision,
+        after: StepBuffers,
+        ids: Ints | None = None,
+    ) -> None:
+        """Append one transition per env: `before` led to `decision`, which led to `after`.
+
+        With `ids` (M,) the first M rows of the buffers belong to these envs.
+        """
+        ...
+
+    def clear(self) -> None:
+        """Forget everything; what follows is what a newly built memory would do."""
+        ...
+
+    def state(self) -> State:
+        """What the chunks do not hold; copies."""
+        ...
+
+    def load_state(self, state: State) -> None:
+        """Continue from a saved state; its chunks may be loaded before or after."""
+        ...
+
+
+class ReplayMemory(Memory, Protocol):
+    """Hands out transitions in any order, again and again."""
 
     wants_feedback: bool
     """Whether the errors of one update should be known before the next batch is drawn."""
@@ -33,23 +76,8 @@ class Memory(ChunkSource, Protocol):
         """Transitions that can be sampled."""
         ...
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes committed when the memory was built."""
-        ...
-
     def can_sample(self, batch_size: int) -> bool:
         """Whether there is enough for batches of this size."""
-        ...
-
-    def write(
-        self,
-        before: StepBuffers,
-        decision: Decision,
-        after: StepBuffers,
-        ids: Ints | None = None,
-    ) -> None:
-        """Append one transition per env: `before` led to `decision`, which led to `after`."""
         ...
 
     def sample(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
@@ -60,14 +88,35 @@ class Memory(ChunkSource, Protocol):
         """Tell the errors (K, B) of the first `updates` batches that `sample` put into `out`."""
         ...
 
-    def clear(self) -> None:
-        """Forget everything; what follows is what a newly built memory would do."""
+
+class RolloutMemory(Memory, Protocol):
+    """Hands out whole rollouts once they are full."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rollout can be learnt from."""
         ...
 
-    def state(self) -> State:
-        """What the chunks do not hold; copies."""
+    def row(self) -> Row:
+        """Where the next step of all environments is to be written."""
         ...
 
-    def load_state(self, state: State) -> None:
-        """Continue from a saved state; its chunks may be loaded before or after."""
+    def advance(self) -> None:
+        """The row that `row` gave has been written."""
+        ...
+
+    def rollouts(self) -> list[Rollout]:
+        """What there is to learn from, the newest first."""
+        ...
+
+    def shuffle(self, rng: np.random.Generator) -> None:
+        """Put all steps of the rollouts into a new random order."""
+        ...
+
+    def gather(self, k: int, parts: int, out: Minibatch) -> Minibatch:
+        """The k-th of `parts` equal parts of the shuffled steps, in `out`."""
+        ...
+
+    def next_rollout(self) -> None:
+        """Begin a new rollout where the full one ended."""
         ...

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.spec import EnvSpec
-from briskrl.core.types import Array, Batch, Decision, Floats, Ints, State, StepBuffers
+from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Ints, State, StepBuffers
 from briskrl.memory import kernels
 from briskrl.memory.replay import ReplayBuffer
 
@@ -83,6 +83,11 @@ class PrioritizedReplay:
     def nbytes(self) -> int:
         """Bytes committed when the memory was built, tree included."""
         return self._replay.nbytes + self._tree.nbytes
+
+    @property
+    def accepts(self) -> Bools:
+        """(N,): a ring has room for everybody's next transition."""
+        return self._replay.accepts
 
     @property
     def priorities(self) -> NDArray[np.float64]:

@@ -53,6 +53,7 @@ class ReplayBuffer:
         self._size = 0
         self.everyone: Ints = np.arange(num_envs, dtype=np.int64)
         """(N,): the ids that stand for all envs."""
+        self._accepts: Bools = np.ones(num_envs, np.bool_)
         self._scratch: Ints = np.zeros(num_envs, np.int64)
         self._ids_seen: Bools = np.zeros(num_envs, np.bool_)
         self._no_mask: Bools = np.zeros((0, 0), np.bool_)
@@ -74,6 +75,11 @@ class ReplayBuffer:
     def nbytes(self) -> int:
         """Bytes committed when the memory was built; final observations come on top when used."""
         return sum(array.nbytes for array in self.ring.dense.values())
+
+    @property
+    def accepts(self) -> Bools:
+        """(N,): a ring has room for everybody's next transition."""
+        return self._accepts
 
     def can_sample(self, batch_size: int) -> bool:
         """Whether `batch_size` transitions, or as many as there can ever be, are there.

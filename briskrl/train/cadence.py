@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Protocol
 
@@ -69,5 +70,49 @@ class Ratio:
         self._issued = int(state["issued"])
 
 
-CADENCES: Registry[type[Ratio]] = Registry("cadence")
+class OnFull:
+    """All updates at once, whenever another rollout's worth of transitions has been collected.
+
+    With `reuse` the rollouts before it are learnt from as well, as soon as there are any.
+    """
+
+    starts = 0
+
+    def __init__(self, *, rollout_steps: int, updates: int, reuse: int) -> None:
+        self._rollout_steps = rollout_steps
+        self._updates = updates
+        self._reuse = reuse
+        self._collected = 0
+
+    @property
+    def earning(self) -> int:
+        """All transitions count."""
+        return self._collected
+
+    def due(self, collected: int) -> int:
+        """The updates of a full rollout, or 0.
+
+        Raises:
+            ValueError: More has been collected than fits into the rollout.
+        """
+        before = self._collected // self._rollout_steps
+        self._collected += collected
+        full, rest = divmod(self._collected, self._rollout_steps)
+        if full == before:
+            return 0
+        if rest:
+            raise ValueError(f"{rest} transitions have run over the end of a rollout.")
+        return self._updates * min(full, 1 + self._reuse)
+
+    def state(self) -> dict[str, int]:
+        """Transitions counted."""
+        return {"collected": self._collected}
+
+    def load_state(self, state: dict[str, int]) -> None:
+        """Continue the saved bookkeeping."""
+        self._collected = int(state["collected"])
+
+
+CADENCES: Registry[Callable[..., Cadence]] = Registry("cadence")
 CADENCES.add("ratio", Ratio)
+CADENCES.add("on-full", OnFull)

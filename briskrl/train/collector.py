@@ -1,68 +1,97 @@
-"""Collecting experience: act, step, store, with buffers allocated once."""
+"""Collecting experience from environments that step together: act, step, store."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from briskrl.algos.base import Algorithm
 from briskrl.core.clock import Clock
 from briskrl.core.phase import Phase, PhaseTimer
-from briskrl.core.types import Decision, EpisodeStats, State, StepBuffers
+from briskrl.core.types import Array, EpisodeStats, State, StepBuffers
 from briskrl.envs.base import VecEnv
-from briskrl.memory.base import Memory
+from briskrl.train.staging import Rows
 
 
-class Collector:
-    """Steps all environments once per call and writes every transition into the memory."""
-
-    def __init__(
-        self, env: VecEnv, algo: Algorithm, memory: Memory, timer: PhaseTimer, clock: Clock
-    ) -> None:
-        self._env = env
-        self._algo = algo
-        self._memory = memory
-        self._timer = timer
-        self._clock = clock
-        # Two sets of buffers take turns: what was acted on stays readable while the env writes.
-        self._now = StepBuffers.allocate(env.env_spec, env.num_envs)
-        self._next = StepBuffers.allocate(env.env_spec, env.num_envs)
-        self._decision = Decision.allocate(env.env_spec, env.num_envs)
+class Collecting(Protocol):
+    """Whatever brings transitions into the memory."""
 
     def start(self, seed: int) -> None:
         """Begin the first episodes."""
-        self._env.start(seed, self._now)
+        ...
 
-    def collect(self) -> EpisodeStats:
-        """Advance every environment by one transition; returns the episodes that ended."""
-        timer, now = self._timer, self._now
+    def collect(self) -> tuple[int, EpisodeStats]:
+        """Write some transitions; returns how many, and the episodes that ended."""
+        ...
+
+    def settle(self) -> None:
+        """Wait for whatever is under way and forget it."""
+        ...
+
+    def state(self) -> State:
+        """What to act on next, and the environments."""
+        ...
+
+    def load_state(self, state: State) -> None:
+        """Continue from what `state` gave."""
+        ...
+
+
+class Collector:
+    """Steps all environments once per call, with buffers allocated once."""
+
+    def __init__(
+        self, env: VecEnv, algo: Algorithm, rows: Rows, timer: PhaseTimer, clock: Clock
+    ) -> None:
+        self._env = env
+        self._algo = algo
+        self._rows = rows
+        self._timer = timer
+        self._clock = clock
+
+    def start(self, seed: int) -> None:
+        """Begin the first episodes."""
+        self._env.start(seed, self._rows.row().before)
+
+    def collect(self) -> tuple[int, EpisodeStats]:
+        """Advance every environment by one transition; returns N and the episodes that ended."""
+        timer, row = self._timer, self._rows.row()
         with timer[Phase.ACT]:
-            self._algo.act(now.obs, now.mask, self._clock, self._decision)
+            self._algo.act(row.before.obs, row.before.mask, self._clock, row.decision)
         with timer[Phase.ENV]:
-            self._env.step_into(self._decision.action, self._next)
+            self._env.step_into(row.decision.action, row.after)
         with timer[Phase.STORE]:
-            self._memory.write(now, self._decision, self._next)
-        self._now, self._next = self._next, now
+            self._rows.advance()
         with timer[Phase.LOG]:
             ended = self._env.drain_stats()
         self._clock.env_steps += self._env.num_envs
         self._clock.episodes += ended.count
-        return ended
+        return self._env.num_envs, ended
+
+    def settle(self) -> None:
+        """Nothing is ever under way between two calls."""
 
     def state(self) -> State:
         """The observations to act on next, and the environments."""
-        arrays = {"obs": self._now.obs.copy()}
-        if self._now.mask is not None:
-            arrays["mask"] = self._now.mask.copy()
-        arrays |= {f"env.{name}": array for name, array in self._env.get_state().items()}
-        return State(arrays)
+        return State(saved_scene(self._rows.row().before, self._env))
 
     def load_state(self, state: State) -> None:
         """Continue with the saved observations and environments."""
-        self._now.obs[...] = state.arrays["obs"]
-        if self._now.mask is not None:
-            self._now.mask[...] = state.arrays["mask"]
-        self._env.set_state(
-            {
-                name.removeprefix("env."): array
-                for name, array in state.arrays.items()
-                if name.startswith("env.")
-            }
-        )
+        load_scene(state.arrays, self._rows.row().before, self._env)
+
+
+def saved_scene(now: StepBuffers, env: VecEnv) -> dict[str, Array]:
+    """What is to be acted on next and the environments' state, as arrays; copies."""
+    arrays = {"obs": now.obs.copy()}
+    if now.mask is not None:
+        arrays["mask"] = now.mask.copy()
+    return arrays | {f"env.{name}": array for name, array in env.get_state().items()}
+
+
+def load_scene(arrays: dict[str, Array], now: StepBuffers, env: VecEnv) -> None:
+    """Put back what `saved_scene` gave; environments that cannot go on are left as they are."""
+    now.obs[...] = arrays["obs"]
+    if now.mask is not None:
+        now.mask[...] = arrays["mask"]
+    if env.env_spec.exact_state:
+        saved = {name: array for name, array in arrays.items() if name.startswith("env.")}
+        env.set_state({name.removeprefix("env."): array for name, array in saved.items()})

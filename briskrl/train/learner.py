@@ -1,37 +1,68 @@
-"""Learning: draw batches from the memory and hand them to the algorithm."""
+"""Learning: from the memory to the algorithm, in the way that suits both."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 import numpy as np
 
-from briskrl.algos.base import OffPolicy
+from briskrl.algos.base import OffPolicy, OnPolicy
 from briskrl.core.clock import Clock
 from briskrl.core.phase import Phase, PhaseTimer
+from briskrl.core.registry import Registry
 from briskrl.core.spec import EnvSpec
-from briskrl.core.types import Batch
-from briskrl.memory.base import Memory
+from briskrl.core.types import Batch, Minibatch
+from briskrl.memory.base import ReplayMemory, RolloutMemory
 
 MAX_UPDATES_PER_DRAW = 32
 """Bounds the batch buffers when many updates are due at once."""
 
+REHEARSED_UPDATES = 16
+"""Enough for torch's allocator and thread-local caches to settle."""
 
-class Learner:
-    """Does the updates that are due.
 
-    All of them are drawn at once, except from memories whose priorities change with every update:
-    those are drawn one by one, so that each draw sees the latest errors.
+class Learner(Protocol):
+    """Does the updates that are due."""
+
+    @property
+    def batch(self) -> Batch | Minibatch:
+        """What the last update learnt from."""
+        ...
+
+    @property
+    def rehearsal_steps(self) -> int:
+        """Vector steps that must be in the memory before `rehearse`."""
+        ...
+
+    def learn(self, updates: int) -> None:
+        """Do `updates` gradient updates; 0 does nothing."""
+        ...
+
+    def rehearse(self) -> None:
+        """Go through everything that learning calls, on whatever is in the memory."""
+        ...
+
+
+class ReplayLearner:
+    """Draws batches from a replay memory.
+
+    All updates that are due are drawn at once, except from memories whose priorities change with
+    every update: those are drawn one by one, so that each draw sees the latest errors.
     """
 
     def __init__(
         self,
         algo: OffPolicy,
-        memory: Memory,
+        memory: ReplayMemory,
         rng: np.random.Generator,
         timer: PhaseTimer,
         clock: Clock,
         *,
         spec: EnvSpec,
+        num_envs: int,
         batch_size: int,
+        window: int,
     ) -> None:
         self._algo = algo
         self._memory = memory
@@ -40,6 +71,7 @@ class Learner:
         self._clock = clock
         self._most = 1 if memory.wants_feedback else MAX_UPDATES_PER_DRAW
         self.batch = Batch.allocate(spec, self._most, batch_size)
+        self.rehearsal_steps = window + 2 + -(-batch_size // num_envs)
 
     def learn(self, updates: int) -> None:
         """Do `updates` gradient updates."""
@@ -55,3 +87,74 @@ class Learner:
                     self._memory.feedback(self.batch, count, errors)
             self._clock.updates += count
             left -= count
+
+    def rehearse(self) -> None:
+        """Do a few updates."""
+        self.learn(REHEARSED_UPDATES)
+
+
+class RolloutLearner:
+    """Goes over full rollouts in shuffled minibatches, several times, then begins the next one."""
+
+    rehearsal_steps = 2
+
+    def __init__(
+        self,
+        algo: OnPolicy,
+        memory: RolloutMemory,
+        rng: np.random.Generator,
+        timer: PhaseTimer,
+        clock: Clock,
+        *,
+        spec: EnvSpec,
+        num_envs: int,
+        epochs: int,
+        minibatches: int,
+        rollout_steps: int,
+    ) -> None:
+        self._algo = algo
+        self._memory = memory
+        self._rng = rng
+        self._timer = timer
+        self._clock = clock
+        self._epochs = epochs
+        self._minibatches = minibatches
+        self.batch = Minibatch.allocate(spec, -(-num_envs * rollout_steps // minibatches))
+
+    def learn(self, updates: int) -> None:
+        """Go over the rollouts; the algorithm may stop before all updates are done."""
+        if not updates:
+            return
+        self._digest()
+        for _ in range(self._epochs):
+            if not self._pass_over(updates // self._epochs):
+                break
+        self._memory.next_rollout()
+
+    def rehearse(self) -> None:
+        """Learn from a rollout of which most is still empty."""
+        self._digest()
+        self._pass_over(self._minibatches, most=REHEARSED_UPDATES)
+
+    def _digest(self) -> None:
+        with self._timer[Phase.UPDATE]:
+            self._algo.digest(self._memory.rollouts(), self._clock)
+
+    def _pass_over(self, parts: int, most: int | None = None) -> bool:
+        """One pass over all steps in a new order; whether learning should go on."""
+        with self._timer[Phase.SAMPLE]:
+            self._memory.shuffle(self._rng)
+        for k in range(parts if most is None else min(parts, most)):
+            with self._timer[Phase.SAMPLE]:
+                batch = self._memory.gather(k, parts, self.batch)
+            with self._timer[Phase.UPDATE]:
+                goes_on = self._algo.update(batch, self._clock)
+            self._clock.updates += 1
+            if not goes_on:
+                return False
+        return True
+
+
+LEARNERS: Registry[Callable[..., Learner]] = Registry("learner")
+LEARNERS.add("replay", ReplayLearner)
+LEARNERS.add("rollout", RolloutLearner)

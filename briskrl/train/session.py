@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from briskrl.algos.base import OffPolicy
+from typing import Any, cast
+
+from briskrl.algos.base import Algorithm
 from briskrl.algos.registry import ALGOS
 from briskrl.core.clock import Clock
 from briskrl.core.phase import PhaseTimer
@@ -10,46 +12,44 @@ from briskrl.core.registry import load_object
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import EpisodeStats, State
+from briskrl.envs.base import PartialVecEnv, VecEnv
 from briskrl.envs.make import make_env
-from briskrl.memory.base import Memory
+from briskrl.memory.base import Memory, RolloutMemory
 from briskrl.memory.registry import MEMORIES
 from briskrl.nets.compute import Compute
 from briskrl.train.cadence import CADENCES, Cadence
 from briskrl.train.checkpoint import RunState
-from briskrl.train.collector import Collector
+from briskrl.train.collector import Collecting, Collector
 from briskrl.train.config import TrainConfig
 from briskrl.train.device import Arithmetic, choose_device
-from briskrl.train.learner import Learner
+from briskrl.train.learner import LEARNERS, Learner
+from briskrl.train.partial import PartialCollector
+from briskrl.train.staging import Rows, Staging
 
 
 class Session:
-    """Environment, algorithm, memory and cadence of one run, and one iteration of it."""
+    """Environment, algorithm, memory, cadence and learner of one run, and one iteration of it.
 
-    def __init__(self, config: TrainConfig) -> None:
+    Args:
+        config: What to train, complete.
+        env: Environments to train on instead of those the config names.
+    """
+
+    def __init__(self, config: TrainConfig, env: VecEnv | None = None) -> None:
         self.config = config
         self.device = choose_device(config.device)
         budget = config.budget
         self.clock = Clock(total_steps=budget.steps, total_episodes=budget.episodes)
         self.timer = PhaseTimer()
         self.streams = Streams(config.seed)
-        self.env = make_env(
+        self.env = env or make_env(
             config.env, config.num_envs, config=config.env_config, threads=config.threads
         )
         spec = self.env.env_spec
-        self.algo = build_algorithm(
-            config, spec, self.streams, Compute(self.device, config.amp, config.compile)
-        )
-        self.memory, self.cadence = _build_parts(config, spec)
-        self.collector = Collector(self.env, self.algo, self.memory, self.timer, self.clock)
-        self.learner = Learner(
-            self.algo,
-            self.memory,
-            self.streams["sample"],
-            self.timer,
-            self.clock,
-            spec=spec,
-            batch_size=config.algo_config.batch_size,
-        )
+        compute = Compute(self.device, config.amp, config.compile)
+        self.algo = build_algorithm(config, spec, self.streams, compute)
+        self.memory, self.cadence, self.learner = self._build_parts(spec)
+        self.collector = self._build_collector(spec)
         self._arithmetic = Arithmetic(config.threads)
 
     def start(self) -> None:
@@ -57,9 +57,9 @@ class Session:
         self.collector.start(derive_seed(self.config.seed, "env"))
 
     def iterate(self) -> EpisodeStats:
-        """Collect one transition per environment, do the updates due; returns ended episodes."""
-        ended = self.collector.collect()
-        self.learner.learn(self.cadence.due(self.config.num_envs))
+        """Collect transitions, do the updates due; returns the episodes that ended."""
+        collected, ended = self.collector.collect()
+        self.learner.learn(self.cadence.due(collected))
         self.clock.iterations += 1
         return ended
 
@@ -79,8 +79,9 @@ class Session:
     def load_parts(self, parts: dict[str, State], clock: dict[str, int]) -> None:
         """Continue from saved parts; the memory's chunks are loaded by the checkpointer."""
         self.algo.load_state(parts)
-        self.collector.load_state(parts["collector"])
+        # A rollout memory says which of its rows the collector acts on.
         self.memory.load_state(parts["memory"])
+        self.collector.load_state(parts["collector"])
         bookkeeping = parts["bookkeeping"].scalars
         self.cadence.load_state(bookkeeping["cadence"])
         self.streams.load_state(bookkeeping["streams"])
@@ -91,18 +92,39 @@ class Session:
         self._arithmetic.restore()
         self.env.close()
 
+    def _build_parts(self, spec: EnvSpec) -> tuple[Memory, Cadence, Learner]:
+        num_envs = self.config.num_envs
+        parts = self.config.algo_config.parts(num_envs)
+        memory = MEMORIES.get(parts.memory)(spec=spec, num_envs=num_envs, **parts.memory_options)
+        learner = LEARNERS.get(parts.learner)(
+            self.algo,
+            memory,
+            self.streams["sample"],
+            self.timer,
+            self.clock,
+            spec=spec,
+            num_envs=num_envs,
+            **parts.learner_options,
+        )
+        return memory, CADENCES.get(parts.cadence)(**parts.cadence_options), learner
 
-def build_algorithm(
-    config: TrainConfig, spec: EnvSpec, streams: Streams, compute: Compute
-) -> OffPolicy:
-    """The algorithm that the config names."""
+    def _build_collector(self, spec: EnvSpec) -> Collecting:
+        env, memory = self.env, self.memory
+        if getattr(env, "partial", False):
+            partial = cast(PartialVecEnv, env)
+            return PartialCollector(
+                partial, self.algo, memory, self.timer, self.clock, min_ready=partial.min_ready
+            )
+        rows: Rows
+        if hasattr(memory, "row"):
+            rows = cast(RolloutMemory, memory)
+        else:
+            rows = Staging(memory, spec, env.num_envs)
+        return Collector(env, self.algo, rows, self.timer, self.clock)
+
+
+def build_algorithm(config: TrainConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> Any:
+    """The algorithm that the config names, on or off policy."""
     factory = load_object(ALGOS.get(config.algo).factory)
-    algo: OffPolicy = factory(config.algo_config, spec, streams, compute)
+    algo: Algorithm = factory(config.algo_config, spec, streams, compute)
     return algo
-
-
-def _build_parts(config: TrainConfig, spec: EnvSpec) -> tuple[Memory, Cadence]:
-    parts = config.algo_config.parts(config.num_envs)
-    memory = MEMORIES.get(parts.memory)(spec=spec, num_envs=config.num_envs, **parts.memory_options)
-    cadence = CADENCES.get(parts.cadence)(**parts.cadence_options)
-    return memory, cadence

@@ -6,9 +6,6 @@ from time import perf_counter
 
 from briskrl.train.session import Session
 
-UPDATES = 16
-"""Enough for torch's allocator and thread-local caches to settle."""
-
 
 def warm_up(session: Session) -> float:
     """Run a few real iterations, then put everything back; returns the seconds it took.
@@ -19,18 +16,16 @@ def warm_up(session: Session) -> float:
     begin = perf_counter()
     session.start()
     fresh = session.state()
-    for _ in range(_iterations(session)):
+    for _ in range(session.learner.rehearsal_steps):
         session.collector.collect()
-    session.learner.learn(UPDATES)
+    session.collector.settle()
+    session.learner.rehearse()
     session.memory.clear()
     session.load_parts(fresh.parts, fresh.clock)
+    if not session.env.env_spec.exact_state:
+        # Such environments cannot be put back, but the same seed begins the same episodes again.
+        session.start()
+    session.env.drain_stats()
     session.algo.progress(session.clock)
     session.timer.reset()
     return perf_counter() - begin
-
-
-def _iterations(session: Session) -> int:
-    """Vector steps until a batch can be drawn."""
-    config = session.config
-    window = getattr(config.algo_config, "n_step", 1)
-    return int(window) + 2 + -(-int(config.algo_config.batch_size) // config.num_envs)

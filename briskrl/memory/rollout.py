@@ -1,0 +1,288 @@
+"""Rollout memory: T steps of N environments, written where they will be learnt from.
+
+The environments write straight into the memory's rows (`row`, `advance`), so nothing is copied.
+Environments that finish out of step with one another hand in their transitions with `write`, each
+filling a column of its own. The last rollouts can be kept to be learnt from again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from briskrl.core.arrays import aligned_zeros
+from briskrl.core.spec import DiscreteSpec, EnvSpec
+from briskrl.core.types import (
+    Array,
+    Bools,
+    Decision,
+    Ints,
+    Minibatch,
+    Rollout,
+    Row,
+    State,
+    StepBuffers,
+    action_layout,
+)
+
+RECORDED = ("obs", "action", "log_prob", "reward", "terminated", "truncated", "mask")
+"""What a saved rollout consists of, besides the final observations of ended episodes."""
+
+GATHERED = ("obs", "action", "anchor", "weight", "value", "advantage", "ret", "mask")
+"""What a minibatch takes from rollouts."""
+
+
+class RolloutBuffer:
+    """The rollout being collected, and those kept for reuse, in one ring of slots.
+
+    Args:
+        spec: What the environments look like.
+        num_envs: N.
+        steps: T, the length of a rollout.
+        reuse: How many past rollouts are kept beside the newest.
+    """
+
+    def __init__(self, *, spec: EnvSpec, num_envs: int, steps: int, reuse: int) -> None:
+        if min(num_envs, steps) < 1 or reuse < 0:
+            raise ValueError("num_envs and steps must be at least 1, reuse at least 0.")
+        self.num_envs = num_envs
+        self.steps = steps
+        slots = reuse + 1
+        self._arrays = _allocate(spec, (slots, steps + 1, num_envs))
+        self._rollouts = [Rollout(**self._slot(k)) for k in range(slots)]
+        self._rows = [_rows(rollout, spec, num_envs) for rollout in self._rollouts]
+        self._flat = {
+            name: array.reshape(-1, *array.shape[3:]) for name, array in self._arrays.items()
+        }
+        self._order: Ints = np.zeros(slots * steps * num_envs, np.int64)
+        self._everyone: Ints = np.arange(num_envs)
+        self._in_order: Ints = np.arange(steps * num_envs)
+        self._collected = 0
+        self._filled: Ints = np.zeros(num_envs, np.int64)
+        """(N,): steps of the present rollout that every env has handed in."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows; those of final observations are committed only where used."""
+        return sum(array.nbytes for array in self._arrays.values())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every environment has handed in its steps of this rollout."""
+        return bool(self._filled.min() == self.steps)
+
+    @property
+    def accepts(self) -> Bools:
+        """(N,): environments whose next transition still belongs to this rollout."""
+        return self._filled < self.steps
+
+    @property
+    def kept(self) -> int:
+        """Rollouts to learn from once this one is full, itself included."""
+        return min(self._collected + 1, len(self._rollouts))
+
+    def row(self) -> Row:
+        """Where the next step of all environments goes; the same objects every time round.
+
+        Raises:
+            ValueError: The rollout is full: learn from it and begin the next one first.
+        """
+        at = int(self._filled[0])
+        if at == self.steps:
+            raise ValueError("The rollout is full; begin the next one first.")
+        return self._rows[self._current][at]
+
+    def advance(self) -> None:
+        """The row that `row` gave has been written."""
+        self._filled += 1
+
+    def write(
+        self,
+        before: StepBuffers,
+        decision: Decision,
+        after: StepBuffers,
+        ids: Ints | None = None,
+    ) -> None:
+        """Append one transition per env to its own column.
+
+        Args:
+            before: Gives the observations and masks acted on.
+            decision: Gives the actions and their log probabilities.
+            after: Gives rewards, ends and the observations that follow.
+            ids: (M,) distinct envs that the first M rows of the buffers belong to; all if absent.
+
+        Raises:
+            ValueError: One of the envs has handed in all its steps already.
+        """
+        who = self._everyone if ids is None else ids
+        at, count = self._filled[who], len(who)
+        if count and int(at.max()) == self.steps:
+            raise ValueError("An environment has more steps than the rollout has room for.")
+        rollout = self._rollouts[self._current]
+        rollout.obs[at, who] = before.obs[:count]
+        rollout.obs[at + 1, who] = after.obs[:count]
+        rollout.action[at, who] = decision.action[:count]
+        rollout.log_prob[at, who] = decision.log_prob[:count]
+        rollout.reward[at, who] = after.reward[:count]
+        rollout.terminated[at, who] = after.terminated[:count]
+        rollout.truncated[at, who] = after.truncated[:count]
+        rollout.final_obs[at, who] = after.final_obs[:count]
+        if rollout.mask is not None:
+            assert before.mask is not None
+            assert after.mask is not None
+            rollout.mask[at, who] = before.mask[:count]
+            rollout.mask[at + 1, who] = after.mask[:count]
+        self._filled[who] += 1
+
+    def rollouts(self) -> list[Rollout]:
+        """What there is to learn from, the newest first."""
+        found = []
+        for age in range(self.kept):
+            rollout = self._rollouts[(self._current - age) % len(self._rollouts)]
+            rollout.age = age
+            found.append(rollout)
+        return found
+
+    def shuffle(self, rng: np.random.Generator) -> None:
+        """Put all steps of the rollouts into a new random order."""
+        size = len(self._in_order)
+        stride = size + self.num_envs
+        for age in range(self.kept):
+            first = (self._current - age) % len(self._rollouts) * stride
+            np.add(self._in_order, first, out=self._order[age * size : (age + 1) * size])
+        rng.shuffle(self._order[: self.kept * size])
+
+    def gather(self, k: int, parts: int, out: Minibatch) -> Minibatch:
+        """The k-th of `parts` equal parts of the shuffled steps.
+
+        Parts differ by at most one step in size where they cannot be equal.
+
+        Returns:
+            `out`, or a view of its first rows if this part is smaller.
+        """
+        total = self.kept * self.steps * self.num_envs
+        chosen = self._order[total * k // parts : total * (k + 1) // parts]
+        batch = out if len(chosen) == len(out.weight) else _first_rows(out, len(chosen))
+        for name in GATHERED:
+            target = getattr(batch, name)
+            if target is not None:
+                # Every index is in range; "clip" only spares numpy a buffered copy.
+                np.take(self._flat[name], chosen, axis=0, out=target, mode="clip")
+        return batch
+
+    def next_rollout(self) -> None:
+        """Begin a new rollout where the full one ended."""
+        ended = self._rollouts[self._current]
+        self._collected += 1
+        self._filled[:] = 0
+        begun = self._rollouts[self._current]
+        begun.obs[0] = ended.obs[self.steps]
+        if begun.mask is not None and ended.mask is not None:
+            begun.mask[0] = ended.mask[self.steps]
+
+    def clear(self) -> None:
+        """Forget everything; what follows is what a newly built memory would do."""
+        for array in self._arrays.values():
+            array.fill(0)
+        self._collected = 0
+        self._filled[:] = 0
+
+    def state(self) -> State:
+        """What the chunks do not hold; copies."""
+        return State({"filled": self._filled.copy()}, {"collected": self._collected})
+
+    def load_state(self, state: State) -> None:
+        """Continue from a saved state; its chunks may be loaded before or after."""
+        self._filled[:] = state.arrays["filled"]
+        self._collected = int(state.scalars["collected"])
+
+    def chunk_versions(self) -> Mapping[str, int]:
+        """One chunk per rollout that holds data, with the number of steps ever written to it."""
+        most = self.steps * self.num_envs + 1
+        versions = {}
+        for age in range(self.kept):
+            number = self._collected - age
+            written = int(self._filled.sum()) if age == 0 else most - 1
+            versions[f"rollout_{number % len(self._rollouts)}"] = number * most + written
+        return versions
+
+    def read_chunk(self, name: str) -> Mapping[str, Array]:
+        """The recorded arrays of one rollout, final observations only where an episode ended."""
+        rollout = self._named(name)
+        ended = np.flatnonzero(rollout.terminated | rollout.truncated)
+        arrays = {
+            key: getattr(rollout, key) for key in RECORDED if getattr(rollout, key) is not None
+        }
+        finals = rollout.final_obs.reshape(-1, *rollout.final_obs.shape[2:])[ended]
+        return {**arrays, "ended": ended, "final_obs": finals}
+
+    def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
+        """Put back what read_chunk gave."""
+        rollout = self._named(name)
+        for key in RECORDED:
+            target = getattr(rollout, key)
+            if target is not None:
+                target[...] = arrays[key]
+        flat = rollout.final_obs.reshape(-1, *rollout.final_obs.shape[2:])
+        flat[arrays["ended"]] = arrays["final_obs"]
+
+    @property
+    def _current(self) -> int:
+        return self._collected % len(self._rollouts)
+
+    def _named(self, name: str) -> Rollout:
+        return self._rollouts[int(name.removeprefix("rollout_"))]
+
+    def _slot(self, k: int) -> dict[str, Any]:
+        views = {name: array[k] for name, array in self._arrays.items()}
+        return {"mask": None, **views}
+
+
+def _allocate(spec: EnvSpec, lead: tuple[int, int, int]) -> dict[str, Array]:
+    shape, dtype = action_layout(spec)
+    floats = ("log_prob", "reward", "anchor", "weight", "value", "advantage", "ret")
+    arrays: dict[str, Array] = {
+        "obs": aligned_zeros((*lead, *spec.obs.shape), spec.obs.dtype),
+        "action": aligned_zeros((*lead, *shape), dtype),
+        "final_obs": aligned_zeros((*lead, *spec.obs.shape), spec.obs.dtype),
+        "terminated": np.zeros(lead, np.bool_),
+        "truncated": np.zeros(lead, np.bool_),
+        **{name: aligned_zeros(lead, np.float32) for name in floats},
+    }
+    if spec.has_mask:
+        assert isinstance(spec.action, DiscreteSpec)
+        arrays["mask"] = np.ones((*lead, spec.action.n), np.bool_)
+    return arrays
+
+
+def _rows(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[Row]:
+    """The T rows of a rollout; row t's observations lie where row t - 1 wrote them."""
+    steps = len(rollout.obs) - 1
+    first = StepBuffers.allocate(spec, num_envs)
+    first.obs = rollout.obs[0]
+    first.mask = None if rollout.mask is None else rollout.mask[0]
+    buffers = [first] + [
+        StepBuffers(
+            obs=rollout.obs[t + 1],
+            reward=rollout.reward[t],
+            terminated=rollout.terminated[t],
+            truncated=rollout.truncated[t],
+            final_obs=rollout.final_obs[t],
+            mask=None if rollout.mask is None else rollout.mask[t + 1],
+        )
+        for t in range(steps)
+    ]
+    return [
+        Row(buffers[t], Decision(rollout.action[t], rollout.log_prob[t]), buffers[t + 1])
+        for t in range(steps)
+    ]
+
+
+def _first_rows(batch: Minibatch, count: int) -> Minibatch:
+    views: dict[str, Any] = {}
+    for name in GATHERED:
+        array = getattr(batch, name)
+        views[name] = None if array is None else array[:count]
+    return Minibatch(**views)
