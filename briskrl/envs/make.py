@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from briskrl.core.errors import ConfigError
 from briskrl.envs.base import VecEnv
@@ -16,13 +16,21 @@ def make_env(
     threads: int = 1,
     *,
     hold_ended: bool = False,
+    render_mode: str | None = None,
 ) -> VecEnv:
-    """N environments of the family `name`, with its default settings if `config` is None.
+    """N environments of a family, with its default settings if `config` is None.
 
-    With `hold_ended` an ended episode stays as it ended until the next `start`, to be looked at.
+    Args:
+        name: The family, or `family:member` as in gym:CartPole-v1.
+        num_envs: N.
+        config: Settings of the family.
+        threads: Threads that compiled environments may use.
+        hold_ended: An ended episode stays as it ended until the next `start`, to be looked at.
+        render_mode: How `render` is going to draw; None if it will not be called.
 
     Raises:
-        ConfigError: The name is unknown, or the settings are of another family or cannot work.
+        ConfigError: The name is unknown, the settings are of another family or cannot work, or the
+            environment cannot be drawn that way.
     """
     family = ENVS.get(name)
     kind = family.load_config()
@@ -37,4 +45,20 @@ def make_env(
     wrong = config.check()
     if wrong:
         raise ConfigError(" ".join(wrong))
-    return family.load_factory()(num_envs, config, threads=threads, hold_ended=hold_ended)
+    options = {"threads": threads, "hold_ended": hold_ended}
+    if family.member:
+        member = name.partition(":")[2]
+        if not member:
+            raise ConfigError(f"{name!r} needs a name after a colon, as in {name}:{family.member}.")
+        return family.load_factory()(member, num_envs, config, **options, render_mode=render_mode)
+    env: Any = family.load_factory()(num_envs, config, **options)
+    if render_mode is not None:
+        _set_render_mode(env, name, render_mode)
+    return cast(VecEnv, env)
+
+
+def _set_render_mode(env: Any, name: str, render_mode: str) -> None:
+    if render_mode not in getattr(env, "metadata", {}).get("render_modes", []):
+        env.close()
+        raise ConfigError(f"The environment {name!r} cannot be drawn as {render_mode}.")
+    env.render_mode = render_mode

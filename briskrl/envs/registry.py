@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from briskrl.core.errors import ConfigError, nearest
 from briskrl.core.registry import Registry, load_object
 
 if TYPE_CHECKING:
@@ -38,9 +39,12 @@ class EnvFamily:
     config: str
     """Address "module:Class" of the settings dataclass; importing it must be cheap."""
     factory: str
-    """Address "module:function" of (num_envs, config, *, threads, hold_ended) -> VecEnv."""
+    """Address "module:function" of (num_envs, config, *, threads, hold_ended) -> VecEnv; a family
+    of many environments takes the member first and `render_mode` last."""
     players: Mapping[str, Player] = field(default_factory=dict)
     """Hand-written players by name, the best first."""
+    member: str = ""
+    """An example of what follows the colon in names of this family; empty if it has one alone."""
 
     def load_config(self) -> type[Any]:
         """The settings dataclass."""
@@ -53,7 +57,33 @@ class EnvFamily:
         return found
 
 
-ENVS: Registry[EnvFamily] = Registry("env")
+class EnvRegistry(Registry[EnvFamily]):
+    """Families by name; `family:member` stands for the family if it has members."""
+
+    def __contains__(self, name: str) -> bool:
+        family, colon, member = name.partition(":")
+        if not super().__contains__(family):
+            return False
+        return not colon or bool(member and super().get(family).member)
+
+    def get(self, name: str) -> EnvFamily:
+        """The family that a name means.
+
+        Raises:
+            ConfigError: The name is unknown; the message carries the nearest known ones.
+        """
+        family, colon, member = name.partition(":")
+        if not super().__contains__(family):
+            raise ConfigError(f"Unknown env {name!r}. {nearest(family, self)}")
+        found = super().get(family)
+        if colon and not found.member:
+            raise ConfigError(f"Unknown env {name!r}. {family!r} is one environment.")
+        if colon and not member:
+            raise ConfigError(f"{name!r} names no environment. Try {family}:{found.member}.")
+        return found
+
+
+ENVS = EnvRegistry("env")
 ENVS.add(
     "snake",
     EnvFamily(
@@ -67,5 +97,15 @@ ENVS.add(
                 needs={"obs": "flood", "actions": "relative", "mirror": False},
             )
         },
+    ),
+)
+ENVS.add(
+    "gym",
+    EnvFamily(
+        name="gym",
+        summary="Any Gymnasium environment by its id, as in gym:CartPole-v1",
+        config="briskrl.envs.gym.config:GymConfig",
+        factory="briskrl.envs.gym.choose:build",
+        member="CartPole-v1",
     ),
 )

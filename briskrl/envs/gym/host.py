@@ -262,6 +262,7 @@ class Host:
 
     def _check_finite(self, k: int, row: Array) -> None:
         # Infinity and NaN times zero are NaN, so one product tells whether a row is finite.
+        assert self._zeros is not None
         if row.dot(self._zeros) != 0.0:
             raise self._failure(k, "returned an observation that is not finite")
 

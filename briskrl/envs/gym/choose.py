@@ -1,0 +1,201 @@
+"""From an id of Gymnasium to a batch of environments, on the backend that suits their cost."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.core.errors import ConfigError
+from briskrl.core.spec import EnvSpec
+from briskrl.envs.base import VecEnv
+from briskrl.envs.gym.config import GymConfig
+from briskrl.envs.gym.recipe import EnvRecipe, GymEnv
+from briskrl.envs.gym.sync import GymSyncEnv
+
+Backend = Literal["sync", "process", "async"]
+
+MOST_STEPS, FEWEST_STEPS = 200, 8
+LONGEST_S = 0.25
+"""How long an environment is measured: until enough steps, or this long with the fewest."""
+CHEAP_S = 50e-6
+"""A cheaper step costs less than learning from it does; workers would not be worth their start."""
+HANDOVER_S = 100e-6
+"""What one round of all workers costs beyond the environments' own steps."""
+WORTH = 1.3
+"""How many times faster a more complicated backend must promise to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What was measured of one environment: seconds per step, (M,), resets included."""
+
+    seconds: NDArray[np.float64]
+
+    @property
+    def mean(self) -> float:
+        """Seconds per step."""
+        return float(self.seconds.mean())
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the steps, as a share of their mean."""
+        return float(self.seconds.std() / self.seconds.mean())
+
+    def barrier(self, num_envs: int, workers: int) -> float:
+        """How many times longer a round takes than its work, because workers wait for the last.
+
+        Estimated by drawing rounds from the measured steps.
+        """
+        rng = np.random.default_rng(0)
+        rounds = rng.choice(self.seconds, (200, workers, max(1, num_envs // workers)))
+        sums = rounds.sum(axis=2)
+        return float(sums.max(axis=1).mean() / sums.mean())
+
+
+def build(
+    member: str,
+    num_envs: int,
+    config: GymConfig,
+    *,
+    threads: int = 1,
+    hold_ended: bool = False,
+    render_mode: str | None = None,
+) -> VecEnv:
+    """N environments of Gymnasium with the id `member`.
+
+    What is drawn or held is stepped in this process, whatever the settings say.
+
+    Raises:
+        ConfigError: The id is unknown, or the environment cannot be made or used.
+    """
+    recipe = EnvRecipe(member, config)
+    if render_mode is not None:
+        check_drawing(recipe, render_mode)
+    spec = recipe.spec()
+    if config.min_ready > num_envs:
+        raise ConfigError(f"min_ready ({config.min_ready}) is more than num_envs ({num_envs}).")
+    if hold_ended or render_mode is not None:
+        return GymSyncEnv(recipe, num_envs, spec, hold_ended=hold_ended, render_mode=render_mode)
+    backend, notes = cast(Backend, config.backend), []
+    if config.backend == "auto":
+        backend, told = choose(recipe, num_envs)
+        notes = [told]
+    env = _make(backend, recipe, num_envs, spec)
+    env.notes += notes
+    return cast(VecEnv, env)
+
+
+def choose(recipe: EnvRecipe, num_envs: int) -> tuple[Backend, str]:
+    """The backend for a recipe, and a sentence that says what was measured and why it was chosen.
+
+    Raises:
+        ConfigError: The environment raised while it was measured.
+    """
+    workers = min(recipe.config.workers or num_cores(), num_envs)
+    return decide(measure(recipe), num_envs, workers, f"gym:{recipe.id}")
+
+
+def decide(costs: Costs, num_envs: int, workers: int, name: str) -> tuple[Backend, str]:
+    """The backend for measured costs, and the sentence about it."""
+    told = (
+        f"backend auto: a step of {name} takes {_duration(costs.mean)} "
+        f"(spread {100 * costs.spread:.0f}%, over {len(costs.seconds)} steps)"
+    )
+    if workers < 2:
+        return "sync", f"{told}; there is nothing to share out, so sync."
+    if costs.mean < CHEAP_S:
+        return "sync", f"{told}, less than learning from it, so sync."
+    alone = num_envs * costs.mean
+    loss = costs.barrier(num_envs, workers)
+    shared = alone / workers * loss + HANDOVER_S
+    if loss >= WORTH:
+        return "async", (
+            f"{told}; {workers} workers that wait for the slowest would take {loss:.1f} times as "
+            "long as their work, so async."
+        )
+    if alone / shared < WORTH:
+        return "sync", f"{told}; {workers} workers would make it {alone / shared:.1f}x, so sync."
+    return "process", f"{told}; {workers} workers should make it {alone / shared:.1f}x, so process."
+
+
+def measure(recipe: EnvRecipe) -> Costs:
+    """What steps with random actions cost, on an instance that is then closed."""
+    env = recipe.make()
+    try:
+        env.reset(seed=0)
+        return Costs(_without_largest(_times(env, recipe.max_steps)))
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"gym:{recipe.id} raised {type(error).__name__}: {error}") from error
+    finally:
+        env.close()
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def check_drawing(recipe: EnvRecipe, render_mode: str) -> None:
+    """Refuse a render mode that the environment does not offer.
+
+    Raises:
+        ConfigError: It does not; the message names the modes it has.
+    """
+    env = recipe.make()
+    modes = list(env.metadata.get("render_modes", []))
+    env.close()
+    if render_mode not in modes:
+        raise ConfigError(
+            f"gym:{recipe.id} cannot be drawn as {render_mode}. "
+            f"Its render modes: {', '.join(modes) or 'none'}."
+        )
+
+
+def _times(env: GymEnv, limit: int | None) -> NDArray[np.float64]:
+    space = copy.deepcopy(env.action_space)
+    space.seed(0)
+    actions = [space.sample() for _ in range(MOST_STEPS + 1)]
+    env.step(actions[-1])
+    times, length, clock = [], 1, time.perf_counter
+    begun = clock()
+    for action in actions[:-1]:
+        before = clock()
+        _, _, terminated, truncated, _ = env.step(action)
+        length += 1
+        if terminated or truncated or length == limit:
+            env.reset()
+            length = 0
+        times.append(clock() - before)
+        if len(times) >= FEWEST_STEPS and clock() - begun > LONGEST_S:
+            break
+    return np.array(times)
+
+
+def _without_largest(times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The times without the largest hundredth, which are likely other programs' doing."""
+    ordered = np.sort(times)
+    return ordered[: len(ordered) - len(ordered) // 100]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{1e6 * seconds:.0f} us"
+    return f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _make(backend: Backend, recipe: EnvRecipe, num_envs: int, spec: EnvSpec) -> Any:
+    if backend == "sync":
+        return GymSyncEnv(recipe, num_envs, spec)
+    process: Any = import_module("briskrl.envs.gym.process")
+    return process.GymProcessEnv(recipe, num_envs, recipe.config, spec, partial=backend == "async")
