@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -59,6 +61,22 @@ class BoxSpec:
 
 
 ActionSpec = DiscreteSpec | MultiDiscreteSpec | BoxSpec
+
+_ACTION_KINDS = {"discrete": DiscreteSpec, "multi-discrete": MultiDiscreteSpec, "box": BoxSpec}
+
+
+def action_to_dict(action: ActionSpec) -> dict[str, Any]:
+    """The spec as plain data, for files."""
+    kind = next(kind for kind, cls in _ACTION_KINDS.items() if isinstance(action, cls))
+    return {"kind": kind, **asdict(action)}
+
+
+def action_from_dict(data: Mapping[str, Any]) -> ActionSpec:
+    """The spec that `action_to_dict` described."""
+    fields = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
+    cls: Any = _ACTION_KINDS[fields.pop("kind")]
+    action: ActionSpec = cls(**fields)
+    return action
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,3 +109,12 @@ ENVS.add(
         member="CartPole-v1",
     ),
 )
+ENVS.add(
+    "given",
+    EnvFamily(
+        name="given",
+        summary="A vector environment passed from Python: train(config, env=...)",
+        config="briskrl.envs.given:GivenConfig",
+        factory="briskrl.envs.given:build",
+    ),
+)

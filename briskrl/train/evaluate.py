@@ -13,7 +13,7 @@ from briskrl.algos.registry import ALGOS
 from briskrl.core.config import build, settings
 from briskrl.core.registry import load_object
 from briskrl.core.rng import derive_seed
-from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec
+from briskrl.core.spec import ArraySpec, action_from_dict
 from briskrl.core.types import JSON, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.make import make_env
@@ -59,16 +59,11 @@ def load_policy(run_dir: str | Path) -> Agent:
         RunFolderError: There is no run, or it has saved no policy yet.
     """
     state, about = RunDir.open(Path(run_dir)).load_policy_files()
-    action: DiscreteSpec | BoxSpec
-    if "n" in about["action"]:
-        action = DiscreteSpec(about["action"]["n"])
-    else:
-        action = BoxSpec(**{**about["action"], "shape": tuple(about["action"]["shape"])})
     obs = about["obs"]
     policy: Policy = load_object(ALGOS.get(about["algo"]).policy)(
         build(algo_config_class(about["algo"]), settings(about["algo_config"])),
         ArraySpec.of(tuple(obs["shape"]), obs["dtype"], obs["low"], obs["high"]),
-        action,
+        action_from_dict(about["action"]),
         state.arrays,
     )
     return Agent(policy, about["env"], env_config(about["env"], **about["env_config"]))

@@ -52,7 +52,7 @@ class CheckpointHook:
         if not self._steps:
             return False
         now = run.session.clock.env_steps
-        return now // self._steps > (now - run.session.config.num_envs) // self._steps
+        return now // self._steps > (now - run.session.last_collected) // self._steps
 
     def _by_time(self) -> bool:
         return self._seconds > 0 and monotonic() >= self._due

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError, DivergedError, StorageError
+from briskrl.envs.given import GIVEN, adapt
 from briskrl.train.atomic import replace as replace_file
 from briskrl.train.config import TrainConfig
 from briskrl.train.hooks import CheckpointHook, Hook, ReportHook
@@ -22,12 +24,18 @@ from briskrl.train.warmup import warm_up
 
 
 def train(
-    config: TrainConfig, *, reporter: Reporter | None = None, hooks: Sequence[Hook] = ()
+    config: TrainConfig,
+    *,
+    env: Any = None,
+    reporter: Reporter | None = None,
+    hooks: Sequence[Hook] = (),
 ) -> RunResult:
     """Train from the beginning in a new run folder.
 
     Args:
         config: What to train; absent nested configs take their defaults.
+        env: A vector environment made by the caller, to train on instead of the one the config
+            names: one of ours, a `gymnasium.vector.VectorEnv` or an EnvPool. The run closes it.
         reporter: Who is told about progress.
         hooks: Called between iterations, after the run's own.
 
@@ -35,13 +43,16 @@ def train(
         ConfigError: Something in the config cannot be used; nothing has been written.
         RunFolderError: The run folder exists already.
     """
+    given = None if env is None else adapt(env)
+    if given is not None:
+        config = replace(config, env=GIVEN, env_config=None, num_envs=given.num_envs)
     config = complete(config)
     path = None if config.run_dir is None else Path(config.run_dir)
     if path is not None:
         refuse_taken(path)
     # Whatever is wrong with the config shows here, before anything is written.
     with (
-        closing(Session(config)) as session,
+        closing(Session(config, given)) as session,
         RunDir.create(
             path, env=config.env, algo=config.algo, seed=config.seed, config_toml=to_toml(config)
         ) as folder,
@@ -52,6 +63,7 @@ def train(
 def resume(
     run_dir: str | Path,
     *,
+    env: Any = None,
     steps: int | None = None,
     reporter: Reporter | None = None,
     hooks: Sequence[Hook] = (),
@@ -60,6 +72,7 @@ def resume(
 
     Args:
         run_dir: The run folder.
+        env: The vector environment again, if the run was given one.
         steps: A new budget of transitions in total, to train a finished run further.
         reporter: Who is told about progress.
         hooks: Called between iterations, after the run's own.
@@ -72,7 +85,7 @@ def resume(
         config = load_config(folder.config_path)
         if steps is not None:
             config = replace(config, steps=steps)
-        with closing(Session(config)) as session:
+        with closing(Session(config, None if env is None else adapt(env))) as session:
             return _go(session, folder, reporter or Silent(), hooks, resumed=True)
 
 

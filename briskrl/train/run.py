@@ -7,6 +7,7 @@ from time import perf_counter, process_time
 
 from briskrl.core.config import to_dict
 from briskrl.core.errors import DivergedError
+from briskrl.core.spec import action_to_dict
 from briskrl.core.types import JSON, EpisodeStats, State
 from briskrl.train.checkpoint import Checkpointer, list_checkpoints
 from briskrl.train.metrics import MetricLog, RecentEpisodes, TensorBoardSink
@@ -201,5 +202,5 @@ class Run:
                 "low": spec.obs.low,
                 "high": spec.obs.high,
             },
-            "action": asdict(spec.action),
+            "action": action_to_dict(spec.action),
         }

@@ -50,6 +50,8 @@ class Session:
         self.algo = build_algorithm(config, spec, self.streams, compute)
         self.memory, self.cadence, self.learner = self._build_parts(spec)
         self.collector = self._build_collector(spec)
+        self.last_collected = 0
+        """Transitions of the last iteration."""
         self._arithmetic = Arithmetic(config.threads)
 
     def start(self) -> None:
@@ -58,8 +60,8 @@ class Session:
 
     def iterate(self) -> EpisodeStats:
         """Collect transitions, do the updates due; returns the episodes that ended."""
-        collected, ended = self.collector.collect()
-        self.learner.learn(self.cadence.due(collected))
+        self.last_collected, ended = self.collector.collect()
+        self.learner.learn(self.cadence.due(self.last_collected))
         self.clock.iterations += 1
         return ended
 
