@@ -7,8 +7,9 @@ Flags only split words into values. Whether a value is right is decided after th
 from __future__ import annotations
 
 import argparse
+import json
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
 
@@ -80,6 +81,7 @@ def add_flags(
     preset: Mapping[str, object] | None = None,
     preset_name: str = "",
     hidden: bool = False,
+    taken: Collection[str] = (),
 ) -> None:
     """Add one flag per field; absent flags leave no trace in the parsed words.
 
@@ -90,10 +92,11 @@ def add_flags(
         preset: Values that replace the class's defaults.
         preset_name: What the help calls them.
         hidden: Accept the flags without listing them in the help.
+        taken: Flags to leave out because they are there already.
     """
     defaults, docs = field_defaults(cls), field_docs(cls)
     for name, hint in field_hints(cls).items():
-        if name in SKIPPED:
+        if name in SKIPPED or flag_name(name) in taken:
             continue
         changed = preset is not None and name in preset
         default = preset[name] if preset is not None and changed else defaults.get(name)
@@ -105,10 +108,14 @@ def add_flags(
             action = argparse.BooleanOptionalAction
             parser.add_argument(flag_name(name), action=action, help=told, **options)
         else:
+            options |= _repeats(hint)
             parser.add_argument(flag_name(name), metavar=_metavar(hint), help=told, **options)
     for alias, name in field_aliases(cls).items():
+        if flag_name(alias) in taken:
+            continue
         told = argparse.SUPPRESS if hidden else f"Another name for {flag_name(name)}."
         options = {"dest": f"{section}:{alias}", "default": argparse.SUPPRESS}
+        options |= _repeats(field_hints(cls)[name])
         metavar = _metavar(field_hints(cls)[name])
         parser.add_argument(flag_name(alias), metavar=metavar, help=told, **options)
 
@@ -131,7 +138,8 @@ def flag_layer(args: argparse.Namespace, classes: Mapping[str, type]) -> Layer:
         else:
             cls = classes[section]
             hint = field_hints(cls)[field_aliases(cls).get(name, name)]
-            setting = Setting(read_word(raw, hint), flag)
+            word = ",".join(raw) if isinstance(raw, list) else raw
+            setting = Setting(read_word(word, hint), flag)
         target = layer.tables.setdefault(section, {}) if section else layer.values
         target[name] = setting
     return layer
@@ -140,6 +148,8 @@ def flag_layer(args: argparse.Namespace, classes: Mapping[str, type]) -> Layer:
 def read_word(word: str, hint: Any) -> Any:
     """The value a word stands for under a type; the word itself if it stands for none."""
     for kind in _kinds(hint):
+        if get_origin(kind) is dict:
+            return _table(word)
         if get_origin(kind) is tuple:
             inner = get_args(kind)[0]
             return [read_word(part.strip(), inner) for part in word.split(",") if part.strip()]
@@ -161,7 +171,9 @@ def show(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple | list):
-        return ",".join(map(show, value))
+        return ",".join(map(show, value)) or "-"
+    if isinstance(value, dict):
+        return ",".join(f"{key}={json.dumps(part)}" for key, part in value.items()) or "-"
     return str(value)
 
 
@@ -180,6 +192,30 @@ def clashes(classes: Iterable[type], reserved: Iterable[str] = ()) -> list[str]:
         twice += sorted(aliases & seen)
         seen |= aliases
     return twice
+
+
+def _repeats(hint: Any) -> dict[str, Any]:
+    """Lists of names and tables may be given bit by bit; other flags keep the last word."""
+    names = (tuple[str, ...], dict[str, Any])
+    return {"action": "append"} if any(kind in names for kind in _kinds(hint)) else {}
+
+
+def _table(word: str) -> Any:
+    """JSON, or key=value pairs whose values are JSON or text; the word itself if it is neither."""
+    if word.lstrip().startswith("{"):
+        with suppress(ValueError):
+            return json.loads(word)
+        return word
+    table = {}
+    for pair in filter(None, word.split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            return word
+        try:
+            table[key.strip()] = json.loads(value)
+        except ValueError:
+            table[key.strip()] = value.strip()
+    return table
 
 
 def _number(word: str, kind: type) -> int | float | None:
@@ -209,6 +245,8 @@ def _metavar(hint: Any) -> str:
     for kind in _kinds(hint):
         if get_origin(kind) is Literal:
             words += [str(choice) for choice in get_args(kind)]
+        elif get_origin(kind) is dict:
+            words.append("KEY=VALUE,...")
         elif get_origin(kind) is tuple:
             words.append(_metavar(get_args(kind)[0]) + ",...")
         elif kind is not types.NoneType:

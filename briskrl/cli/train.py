@@ -29,6 +29,7 @@ examples:
   brisk train snake --obs flood --algo rainbow --train-steps-ratio quality
   brisk train snake --num-envs 128 --lr 1e-3 --net 256,256 --double --seed 1
   brisk train snake --config configs/snake_dqn.toml --steps 1e6
+  brisk train gym:CartPole-v1 --num-envs 64
   brisk train --config runs/NAME/config.toml --run-dir runs/again
   brisk train snake --algo c51 --print-config > my.toml
 
@@ -81,8 +82,7 @@ def _look(argv: list[str]) -> Choice:
     _add_own(parser)
     seen: set[str] = set(parser._option_string_actions)
     for cls in _all_classes():
-        if not clashes([cls], seen):
-            add_flags(parser, cls, section=cls.__name__)
+        add_flags(parser, cls, section=cls.__name__, taken=seen)
         seen |= set(parser._option_string_actions)
     words = [word for word in argv if word not in ("-h", "--help")]
     args, _ = parser.parse_known_args(words)

@@ -193,6 +193,8 @@ def describe(hint: Any) -> str:
         return "one of " + ", ".join(map(str, get_args(base)))
     if get_origin(base) is tuple:
         return _describe_tuple(get_args(base), meta)
+    if get_origin(base) is dict:
+        return "a table of keys and values"
     words = _WORDS.get(base, getattr(base, "__name__", str(base)))
     return f"{words} {_describe_range(meta)}".rstrip()
 

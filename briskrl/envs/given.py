@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from briskrl.core.errors import ConfigError
-from briskrl.envs.base import VecEnv
+
+if TYPE_CHECKING:
+    from briskrl.envs.base import VecEnv
 
 GIVEN = "given"
 """What a run's config calls such an environment."""
@@ -28,7 +30,7 @@ def adapt(env: Any) -> VecEnv:
         ConfigError: It is no vector environment, or its spaces cannot be used.
     """
     if hasattr(env, "step_into") and hasattr(env, "env_spec"):
-        return cast(VecEnv, env)
+        return cast("VecEnv", env)
     from briskrl.envs.gym.vector import VectorAdapter
 
     return VectorAdapter(env)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -12,6 +12,8 @@ from msgspec import Meta
 @dataclass(frozen=True, slots=True)
 class GymConfig:
     """How environments of Gymnasium are made, and by how many processes they are stepped."""
+
+    ALIASES: ClassVar[dict[str, str]] = {"import": "packages"}
 
     backend: Literal["auto", "sync", "process", "async"] = "auto"
     """Where environments are stepped: in this process, in workers that wait for one another, in

@@ -94,7 +94,9 @@ class EnvRecipe:
 
     def _registration(self) -> Registration:
         """A copy of the entry in Gymnasium's table, with the time limit of the settings."""
-        for package in self.config.packages:
+        # "package:id" is how Gymnasium itself writes an id and the package that registers it.
+        prefix, _, name = self.id.rpartition(":")
+        for package in (*self.config.packages, *filter(None, [prefix])):
             try:
                 import_module(package)
             except ImportError as error:
@@ -102,9 +104,9 @@ class EnvRecipe:
                     f"Cannot import {package!r} (--import): {error}. Is it installed here?"
                 ) from error
         try:
-            found = copy.deepcopy(gymnasium.spec(self.id))
-        except (gymnasium.error.Error, ImportError, ValueError) as error:
-            raise ConfigError(_unknown(self.id, error)) from error
+            found = copy.deepcopy(gymnasium.spec(name))
+        except gymnasium.error.Error as error:
+            raise ConfigError(_unknown(name)) from error
         if self.config.max_steps is not None:
             found.max_episode_steps = self.config.max_steps
         return found
@@ -125,10 +127,8 @@ class EnvRecipe:
         return ConfigError(f"gym:{self.id} cannot be made: {type(error).__name__}: {told}")
 
 
-def _unknown(name: str, error: Exception) -> str:
+def _unknown(name: str) -> str:
     """What is wrong with an id, and which ids are near it."""
-    if isinstance(error, ImportError):
-        return f"gym:{name}: {error}"
     close = difflib.get_close_matches(name, gymnasium.registry, n=3, cutoff=0.5)
     told = f"Gymnasium knows no environment {name!r}."
     if close:
