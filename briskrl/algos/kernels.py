@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from briskrl.core.types import Array
-from briskrl.jit import kernel
+from briskrl.jit import inlined, kernel
+
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 @kernel
@@ -39,3 +43,329 @@ def mix_random_actions(
                     out[i] = action
                     break
                 rank -= 1
+
+
+@inlined
+def _any_legal(mask, row, begin, end):
+    """Whether a mask says anything of these actions; none legal means all are."""
+    found = False
+    if mask.shape[0] > 0:
+        for i in range(begin, end):
+            found |= mask[row, i]
+    return found
+
+
+@kernel
+def sample_choices(
+    logits: Array, mask: Array, ends: Array, draws: Array, action: Array, log_prob: Array
+) -> None:
+    """Draw one action per choice from the softmax of its legal logits.
+
+    Args:
+        logits: (N, S) float32, those of all choices side by side.
+        mask: (N, S) bool, or (0, 0) if every action is legal.
+        ends: (D,) where each choice's logits end.
+        draws: (N, D) uniform in [0, 1).
+        action: (N, D) int64, written.
+        log_prob: (N,) float32 log probability of all choices together, written.
+    """
+    for row in range(logits.shape[0]):
+        total_log_prob = 0.0
+        begin = 0
+        for d in range(ends.shape[0]):
+            end = ends[d]
+            masked = _any_legal(mask, row, begin, end)
+            highest = -math.inf
+            for i in range(begin, end):
+                if not masked or mask[row, i]:
+                    highest = max(highest, float(logits[row, i]))
+            total = 0.0
+            for i in range(begin, end):
+                if not masked or mask[row, i]:
+                    total += math.exp(logits[row, i] - highest)
+            # Where rounding leaves the draw past every action, the last legal one has it.
+            left = draws[row, d] * total
+            chosen = begin
+            for i in range(begin, end):
+                if not masked or mask[row, i]:
+                    chosen = i
+                    left -= math.exp(logits[row, i] - highest)
+                    if left < 0:
+                        break
+            action[row, d] = chosen - begin
+            total_log_prob += logits[row, chosen] - highest - math.log(total)
+            begin = end
+        log_prob[row] = total_log_prob
+
+
+@kernel
+def sample_gaussian(out: Array, noise: Array, action: Array, log_prob: Array) -> None:
+    """Draw continuous actions from independent normal distributions.
+
+    The log probability is that of the action as it is stored, rounded to float32.
+
+    Args:
+        out: (N, 2 D) float32 means and log deviations.
+        noise: (N, D) standard normal.
+        action: (N, D) float32, written.
+        log_prob: (N,) float32 log probability of all of them together, written.
+    """
+    size = action.shape[1]
+    for row in range(action.shape[0]):
+        total = 0.0
+        for d in range(size):
+            mean = float(out[row, d])
+            log_std = float(out[row, size + d])
+            action[row, d] = mean + math.exp(log_std) * noise[row, d]
+            z = (action[row, d] - mean) * math.exp(-log_std)
+            total -= 0.5 * z * z + log_std + HALF_LOG_TWO_PI
+        log_prob[row] = total
+
+
+@kernel
+def estimate_advantages(
+    reward: Array,
+    value: Array,
+    final_value: Array,
+    terminated: Array,
+    truncated: Array,
+    weight: Array,
+    settings: Array,
+    advantage: Array,
+    ret: Array,
+) -> None:
+    """Generalised advantage estimation of steps whose policy may be an older one.
+
+    V-trace (Espeholt 2018, equation 1, with lambda as in remark 2) corrects the value target of
+    steps that another policy took by weights w = min(1, chance now / chance then):
+
+        v[t] = V[t] + G[t],   G[t] = w[t] * (d[t] + gamma * lambda * G[t + 1])
+        d[t] = r[t] + gamma * V[t + 1] - V[t]
+
+    The advantage of the action at t is what the bracket holds: the action was taken, so its own
+    weight belongs to the gradient (where `Minibatch.weight` multiplies it), not to its worth. Hence
+
+        A[t] = d[t] + gamma * lambda * w[t + 1] * A[t + 1],   v[t] = V[t] + w[t] * A[t]
+
+    which for weights of one is GAE (Schulman 2016, equation 16) and its lambda-return. V[t + 1] is
+    0 where the task ended and the value of the episode's last observation where time ran out;
+    either way nothing of the next episode enters.
+
+    Args:
+        reward: (T + 1, N), as are the others; row T of `value` is bootstrapped from.
+        value: Estimates V of the observations acted on.
+        final_value: Estimates of the last observations of truncated episodes; read there alone.
+        terminated: Where tasks ended.
+        truncated: Where time ran out.
+        weight: Truncated importance weights w.
+        settings: (4,) float64: gamma, lambda, what rewards are multiplied by and clipped to then.
+        advantage: A, rows up to T written.
+        ret: v, likewise.
+    """
+    gamma, lam, scale, limit = settings
+    steps = value.shape[0] - 1
+    num_envs = value.shape[1]
+    for t in range(steps - 1, -1, -1):
+        for n in range(num_envs):
+            following = float(value[t + 1, n])
+            carried = 0.0
+            if t + 1 < steps:
+                carried = float(weight[t + 1, n]) * advantage[t + 1, n]
+            if terminated[t, n]:
+                following, carried = 0.0, 0.0
+            elif truncated[t, n]:
+                following, carried = float(final_value[t, n]), 0.0
+            scaled = min(limit, max(-limit, reward[t, n] * scale))
+            result = scaled + gamma * (following + lam * carried) - value[t, n]
+            advantage[t, n] = result
+            ret[t, n] = value[t, n] + weight[t, n] * result
+
+
+@kernel
+def weigh_steps(log_prob: Array, anchor: Array, weight: Array) -> None:
+    """Write min(1, exp(anchor - log_prob)) for T rows of N steps each into `weight`."""
+    for t in range(weight.shape[0]):
+        for n in range(weight.shape[1]):
+            weight[t, n] = math.exp(min(0.0, float(anchor[t, n]) - log_prob[t, n]))
+
+
+@kernel
+def standardise(values: Array, out: Array) -> None:
+    """Write `values` (B,) scaled to mean 0 and deviation 1 (unbiased) into `out`."""
+    size = values.shape[0]
+    if size == 1:
+        out[0] = values[0]
+        return
+    mean = 0.0
+    for i in range(size):
+        mean += values[i]
+    mean /= size
+    squares = 0.0
+    for i in range(size):
+        squares += (values[i] - mean) ** 2
+    scale = 1 / (math.sqrt(squares / (size - 1)) + 1e-8)
+    for i in range(size):
+        out[i] = (values[i] - mean) * scale
+
+
+@kernel
+def add_rows(rows: Array, count: float, mean: Array, squares: Array) -> None:
+    """Take rows (M, F) into running moments (Welford 1962).
+
+    Args:
+        rows: What is new, any number type.
+        count: How many rows the moments are of already; the caller adds M afterwards.
+        mean: (F,) float64, updated.
+        squares: (F,) float64 sum of squared deviations from the mean, updated.
+    """
+    for row in range(rows.shape[0]):
+        count += 1
+        share = 1 / count
+        for i in range(rows.shape[1]):
+            before = rows[row, i] - mean[i]
+            mean[i] += before * share
+            squares[i] += before * (rows[row, i] - mean[i])
+
+
+@kernel
+def add_returns(
+    reward: Array, terminated: Array, truncated: Array, gamma: float, ret: Array, moments: Array
+) -> None:
+    """Take the discounted returns so far, at every step of a rollout, into running moments.
+
+    Args:
+        reward: (T, N).
+        terminated: (T, N).
+        truncated: (T, N).
+        gamma: Discount per step.
+        ret: (N,) float64 return of the episodes under way, updated.
+        moments: (3,) float64 count, mean and sum of squared deviations, updated.
+    """
+    for t in range(reward.shape[0]):
+        for n in range(reward.shape[1]):
+            ret[n] = ret[n] * gamma + reward[t, n]
+            moments[0] += 1
+            before = ret[n] - moments[1]
+            moments[1] += before / moments[0]
+            moments[2] += before * (ret[n] - moments[1])
+            if terminated[t, n] or truncated[t, n]:
+                ret[n] = 0.0
+
+
+@inlined
+def _soft_maximum(logits, mask, masked, row, begin, end, out):
+    """Write log probabilities of one choice into out (-inf if illegal); returns the entropy."""
+    highest = -math.inf
+    for i in range(begin, end):
+        if not masked or mask[row, i]:
+            highest = max(highest, float(logits[row, i]))
+    total, weighted = 0.0, 0.0
+    for i in range(begin, end):
+        out[row, i] = -math.inf
+        if not masked or mask[row, i]:
+            shifted = logits[row, i] - highest
+            chance = math.exp(shifted)
+            total += chance
+            weighted += chance * shifted
+            out[row, i] = shifted
+    log_total = math.log(total)
+    for i in range(begin, end):
+        out[row, i] -= log_total
+    return log_total - weighted / total
+
+
+@kernel
+def policy_slopes(
+    logits: Array,
+    value: Array,
+    mask: Array,
+    ends: Array,
+    action: Array,
+    anchor: Array,
+    weight: Array,
+    value_then: Array,
+    advantage: Array,
+    ret: Array,
+    settings: Array,
+    entropy: Array,
+    logit_slope: Array,
+    value_slope: Array,
+    sums: Array,
+) -> None:
+    """The on-policy loss's slopes with respect to a network's outputs, and its parts.
+
+    The same loss as `losses.PolicyTerms.loss`. With p the probabilities of a choice, H its
+    entropy and a the action: d log p[a] / d logit[i] = (i == a) - p[i] and
+    d H / d logit[i] = -p[i] * (log p[i] + H).
+
+    Args:
+        logits: (B, S) float32, see sample_choices.
+        value: (B, 1) float32.
+        mask: (B, S) bool, or (0, 0) if every action is legal.
+        ends: (D,) where each choice's logits end.
+        action: (B, D) int64.
+        anchor: (B,) float32, see Minibatch.
+        weight: (B,) float32, likewise.
+        value_then: (B,) float32, the minibatch's value.
+        advantage: (B,) float32.
+        ret: (B,) float32.
+        settings: (5,) float64: clip, value clip, entropy coefficient, value coefficient, and how
+            many steps the loss is a mean of.
+        entropy: (D,) float64 scratch.
+        logit_slope: (B, S) float32, written.
+        value_slope: (B, 1) float32, written.
+        sums: (5,) float64, added to: policy loss, squared value error, entropy, divergence, number
+            of clipped steps.
+    """
+    clip, clip_value, entropy_coef, value_coef, count = settings
+    share = 1 / count
+    for row in range(logits.shape[0]):
+        log_prob = 0.0
+        begin = 0
+        for d in range(ends.shape[0]):
+            end = ends[d]
+            masked = _any_legal(mask, row, begin, end)
+            entropy[d] = _soft_maximum(logits, mask, masked, row, begin, end, logit_slope)
+            log_prob += logit_slope[row, begin + action[row, d]]
+            sums[2] += entropy[d]
+            begin = end
+
+        log_ratio = log_prob - anchor[row]
+        ratio = math.exp(log_ratio)
+        worth = float(weight[row]) * advantage[row]
+        sums[3] += ratio - 1 - log_ratio
+        if clip > 0:
+            limited = min(1 + clip, max(1 - clip, ratio))
+            through = ratio * worth <= limited * worth
+            slope = -worth * ratio * share if through else 0.0
+            sums[0] -= min(ratio * worth, limited * worth)
+            sums[4] += abs(ratio - 1) > clip
+        else:
+            slope = -worth * share
+            sums[0] -= worth * log_prob
+
+        begin = 0
+        for d in range(ends.shape[0]):
+            end = ends[d]
+            bonus = entropy_coef * share
+            for i in range(begin, end):
+                log_chance = float(logit_slope[row, i])
+                if log_chance == -math.inf:
+                    logit_slope[row, i] = 0.0
+                    continue
+                chance = math.exp(log_chance)
+                logit_slope[row, i] = chance * (bonus * (log_chance + entropy[d]) - slope)
+            logit_slope[row, begin + action[row, d]] += slope
+            begin = end
+
+        error = float(value[row, 0]) - ret[row]
+        moved = float(value[row, 0]) - value_then[row]
+        slope = 2 * value_coef * error * share
+        squared = error * error
+        if clip_value > 0 and abs(moved) > clip_value:
+            limited_error = value_then[row] + math.copysign(clip_value, moved) - ret[row]
+            if limited_error * limited_error > squared:
+                squared = limited_error * limited_error
+                slope = 0.0
+        value_slope[row, 0] = slope
+        sums[1] += squared

@@ -5,17 +5,19 @@ Shapes: B transitions, A actions, Z atoms of a return distribution.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 
-def legal_values(values: Tensor, mask: Tensor | None) -> Tensor:
-    """Action values (B, A), illegal ones at -inf; a row without legal actions is left alone."""
+def legal_values(values: Tensor, mask: Tensor | None, illegal: float = -torch.inf) -> Tensor:
+    """Action values (B, A), illegal ones replaced; a row without legal actions is left alone."""
     if mask is None:
         return values
     usable = mask | ~mask.any(1, keepdim=True)
-    return values.masked_fill(~usable, -torch.inf)
+    return values.masked_fill(~usable, illegal)
 
 
 def td_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
@@ -65,3 +67,44 @@ def project_distribution(
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Cross entropy (B,) of predicted logits (B, Z) against a target distribution (B, Z)."""
     return functional.cross_entropy(logits, target, reduction="none")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTerms:
+    """The parts of the on-policy loss, one figure per step (B,)."""
+
+    policy: Tensor
+    value: Tensor
+    """Squared errors."""
+    entropy: Tensor
+    log_ratio: Tensor
+    """How the log probability of the action has moved."""
+
+    def loss(self, *, value_coef: float, entropy_coef: float) -> Tensor:
+        """What is minimised, (B,)."""
+        return self.policy + value_coef * self.value - entropy_coef * self.entropy
+
+    def divergence(self) -> Tensor:
+        """Unbiased estimates of the KL divergence from the anchor, none below 0 (Schulman 2020)."""
+        return self.log_ratio.exp() - 1 - self.log_ratio
+
+    def clipped(self, clip: float) -> Tensor:
+        """Where the clip of the policy's step holds."""
+        return (self.log_ratio.exp() - 1).abs() > clip if clip else torch.zeros_like(self.policy)
+
+
+def surrogate(log_prob: Tensor, anchor: Tensor, advantage: Tensor, clip: float) -> Tensor:
+    """The clipped policy loss (B,) (Schulman 2017, equation 7); clip 0: the policy gradient's."""
+    if clip == 0:
+        return -advantage * log_prob
+    ratio = (log_prob - anchor).exp()
+    return -torch.min(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+
+
+def value_error(value: Tensor, before: Tensor, ret: Tensor, clip: float) -> Tensor:
+    """Squared errors (B,); a clip takes the worse of value and value moved by the clip at most."""
+    error = (value - ret).square()
+    if clip == 0:
+        return error
+    limited = before + (value - before).clamp(-clip, clip)
+    return torch.max(error, (limited - ret).square())

@@ -10,6 +10,7 @@ from briskrl.algos.losses import legal_values
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ActionSpec, ArraySpec, DiscreteSpec, MultiDiscreteSpec
 from briskrl.core.types import Array, Bools, Ints
+from briskrl.nets.bodies import BodyOptions
 from briskrl.nets.build import QNetwork, QOptions, build_q_network
 from briskrl.nets.parameters import load_parameters
 
@@ -82,9 +83,7 @@ def value_network(
 ) -> QNetwork:
     """The network a config asks for, with weights drawn from `generator` alone."""
     options = QOptions(
-        body=config.body,
-        widths=config.net,
-        channels=config.channels,
+        body=BodyOptions(config.body, config.net, config.channels),
         dueling=config.dueling,
         noisy_sigma=config.noisy_sigma if config.noisy else None,
         atoms=config.atoms,

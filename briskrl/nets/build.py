@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec
-from briskrl.nets.bodies import CNNBody, MLPBody
+from briskrl.nets.bodies import BodyOptions, build_body
 from briskrl.nets.heads import NoisyLinear, QHead
+from briskrl.nets.inputs import Inputs
 
 
 @dataclass(frozen=True, slots=True)
 class QOptions:
     """What a value network is made of."""
 
-    body: Literal["auto", "mlp", "cnn"]
-    widths: Sequence[int]
-    channels: Sequence[int]
+    body: BodyOptions
     dueling: bool
     noisy_sigma: float | None
     """Initial noise of noisy heads; None for plain ones."""
@@ -35,8 +30,8 @@ class QNetwork(nn.Module):
 
     def __init__(self, obs: ArraySpec, actions: int, options: QOptions) -> None:
         super().__init__()
-        self.scales_input = obs.dtype == np.uint8
-        self.body = _build_body(obs, options)
+        self.inputs = Inputs(obs)
+        self.body = build_body(obs, options.body)
         linear = (
             nn.Linear
             if options.noisy_sigma is None
@@ -49,9 +44,7 @@ class QNetwork(nn.Module):
 
     def forward(self, obs: Tensor) -> Tensor:
         """(B, *obs) -> (B, A) or (B, A, atoms)."""
-        if self.scales_input:
-            obs = obs.to(torch.float32).mul_(1 / 255)
-        out: Tensor = self.head(self.body(obs))
+        out: Tensor = self.head(self.body(obs if self.inputs.plain else self.inputs(obs)))
         return out
 
     def resample(self, generator: torch.Generator) -> None:
@@ -73,16 +66,3 @@ def build_q_network(
             assert layer.bias is not None
             nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
     return network
-
-
-def _build_body(obs: ArraySpec, options: QOptions) -> MLPBody | CNNBody:
-    planes = len(obs.shape) == 3
-    if options.body == "cnn" and not planes:
-        raise ConfigError(
-            f"A cnn body needs planes (C, H, W), but observations have shape {obs.shape}. "
-            "Use --body mlp or an observation mode with planes."
-        )
-    if options.body == "mlp" or not planes:
-        return MLPBody(obs.size, options.widths)
-    channels, height, width = obs.shape
-    return CNNBody((channels, height, width), options.channels, options.widths)

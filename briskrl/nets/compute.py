@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import torch
+from torch import Tensor
+
+from briskrl.core.types import Array
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +24,43 @@ class Compute:
     """Forward passes of updates in half precision: float16 on CUDA, bfloat16 elsewhere."""
     compile: bool = False
     """Networks go through torch.compile."""
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether tensors and arrays can share their memory."""
+        return self.device.type == "cpu"
+
+    @property
+    def scales_loss(self) -> bool:
+        """Whether gradients would vanish in the precision of `half` without a scaled loss."""
+        return self.amp and self.half == torch.float16
+
+    @property
+    def half(self) -> torch.dtype:
+        """The half precision of `amp`."""
+        return torch.float16 if self.device.type == "cuda" else torch.bfloat16
+
+    def precision(self) -> AbstractContextManager[object]:
+        """What the forward pass of an update runs under."""
+        if self.amp:
+            return torch.autocast(self.device.type, dtype=self.half)
+        return nullcontext()
+
+    def compiled(self, function: Function) -> Function:
+        """The function itself, or a compiled form that it takes on its first call."""
+        if not self.compile:
+            return function
+        return cast("Function", torch.compile(function))
+
+    def tensor(self, array: Array) -> Tensor:
+        """An array as a tensor: a view on the CPU, a copy on an accelerator.
+
+        Copies to CUDA go through pinned memory and do not wait; torch's allocator keeps that
+        memory from being reused while they are under way.
+        """
+        tensor = torch.from_numpy(array)
+        if self.on_cpu:
+            return tensor
+        if self.device.type == "cuda":
+            return tensor.pin_memory().to(self.device, non_blocking=True)
+        return tensor.to(self.device)

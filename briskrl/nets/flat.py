@@ -50,8 +50,8 @@ class FlatAdam:
         self.variance = torch.zeros_like(parameters.values)
         self.count = torch.zeros((), dtype=torch.float32, device=parameters.values.device)
 
-    def step(self) -> None:
-        """Apply the gradients."""
+    def step(self, skip: Tensor | None = None) -> None:
+        """Apply the gradients, unless `skip`, a number on the device, is 1."""
         self.count += 1
         torch._fused_adam_(
             [self._parameters.values],
@@ -67,7 +67,10 @@ class FlatAdam:
             eps=self.eps,
             amsgrad=False,
             maximize=False,
+            found_inf=skip,
         )
+        if skip is not None:
+            self.count -= skip
 
     def tensors(self) -> dict[str, Tensor]:
         """The optimiser's state by name, for saving and loading in place."""

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from briskrl.algos.losses import huber, huber_slope
 from briskrl.core.spec import ArraySpec
+from briskrl.nets.bodies import BodyOptions
 from briskrl.nets.build import QOptions, build_q_network
 from briskrl.nets.by_hand import HandGradient
 from briskrl.nets.flat import FlatParameters
 
 
 def network(widths=(16, 8), *, shape=(5,), dtype=np.float32, **changes):
-    values = {"body": "auto", "channels": (4,), "dueling": False, "noisy_sigma": None, "atoms": 1}
-    options = QOptions(widths=widths, **{**values, **changes})
+    values = {"dueling": False, "noisy_sigma": None, "atoms": 1}
+    options = QOptions(BodyOptions("auto", widths, (4,)), **{**values, **changes})
     generator = torch.Generator().manual_seed(3)
     return build_q_network(ArraySpec.of(shape, dtype, 0, 1), 4, options, generator)
 

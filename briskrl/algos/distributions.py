@@ -1,0 +1,145 @@
+"""What a policy network's outputs mean: distributions over actions, one per kind of action.
+
+Sampling is one compiled kernel over numbers drawn beforehand; log probabilities, entropies and
+modes are torch functions of the network's outputs. Shapes: B steps, N environments, D actions taken
+at once, S logits of all of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from briskrl.algos.kernels import HALF_LOG_TWO_PI, sample_choices, sample_gaussian
+from briskrl.algos.losses import legal_values
+from briskrl.core.spec import ActionSpec, BoxSpec, DiscreteSpec
+from briskrl.core.types import Array, Bools, Decision, Floats
+
+ILLEGAL = -1e9
+"""Logit of illegal actions: chance 0, and finite, so that 0 times its logarithm is 0."""
+
+NO_MASK = np.zeros((0, 0), np.bool_)
+"""Tells kernels that every action is legal."""
+
+
+class Distribution(Protocol):
+    """The distributions that a network's outputs stand for."""
+
+    outputs: int
+    """Width of the policy head."""
+    continuous: bool
+
+    def sample(
+        self, out: Floats, mask: Bools | None, rng: np.random.Generator, decision: Decision
+    ) -> None:
+        """Draw actions with their log probabilities for N environments; writes `decision`."""
+        ...
+
+    def evaluate(self, out: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Log probabilities of actions and entropies, both (B,) float32."""
+        ...
+
+    def mode(self, out: Tensor, mask: Tensor | None) -> Tensor:
+        """The likeliest actions, shaped as the environment takes them."""
+        ...
+
+
+class Choices:
+    """One or several independent choices, each among a fixed set of actions; masks are heeded."""
+
+    continuous = False
+
+    def __init__(self, sizes: Sequence[int], *, single: bool) -> None:
+        """Set up the choices.
+
+        Args:
+            sizes: (D,) how many actions each choice is among.
+            single: Actions are (N,) instead of (N, 1); there is one choice.
+        """
+        self.sizes = list(sizes)
+        self.ends = np.cumsum(self.sizes, dtype=np.int64)
+        self.outputs = int(self.ends[-1])
+        self._single = single
+        self._draws = np.zeros((0, len(self.sizes)))
+
+    def columns(self, action: Array) -> Array:
+        """Actions as (N, D), a view."""
+        return action[:, None] if self._single else action
+
+    def sample(
+        self, out: Floats, mask: Bools | None, rng: np.random.Generator, decision: Decision
+    ) -> None:
+        """See Distribution."""
+        if len(self._draws) < len(out):
+            self._draws = np.zeros((len(out), len(self.sizes)))
+        draws = self._draws[: len(out)]
+        rng.random(out=draws)
+        legal = NO_MASK if mask is None else mask
+        action = self.columns(decision.action)
+        sample_choices(out, legal, self.ends, draws, action, decision.log_prob)
+
+    def evaluate(self, out: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """See Distribution."""
+        columns = torch.split(action.unsqueeze(1) if self._single else action, 1, 1)
+        log_prob, entropy = [], []
+        for logits, chosen in zip(self._legal(out.float(), mask), columns, strict=True):
+            log_probs = logits.log_softmax(1)
+            log_prob.append(log_probs.gather(1, chosen).squeeze(1))
+            entropy.append(-(log_probs.exp() * log_probs).sum(1))
+        return torch.stack(log_prob).sum(0), torch.stack(entropy).sum(0)
+
+    def mode(self, out: Tensor, mask: Tensor | None) -> Tensor:
+        """See Distribution."""
+        best = [logits.argmax(1) for logits in self._legal(out, mask)]
+        return best[0] if self._single else torch.stack(best, 1)
+
+    def _legal(self, out: Tensor, mask: Tensor | None) -> list[Tensor]:
+        """Logits of every choice, illegal ones out of reach."""
+        parts = torch.split(out, self.sizes, 1)
+        masks = [None] * len(parts) if mask is None else torch.split(mask, self.sizes, 1)
+        return [legal_values(part, m, ILLEGAL) for part, m in zip(parts, masks, strict=True)]
+
+
+class Gaussian:
+    """Independent normal distributions; outputs are D means and D log deviations."""
+
+    continuous = True
+
+    def __init__(self, size: int) -> None:
+        self.outputs = size
+        self._noise = np.zeros((0, size))
+
+    def sample(
+        self, out: Floats, mask: Bools | None, rng: np.random.Generator, decision: Decision
+    ) -> None:
+        """See Distribution; there are no masks."""
+        if len(self._noise) < len(out):
+            self._noise = np.zeros((len(out), self.outputs))
+        noise = self._noise[: len(out)]
+        rng.standard_normal(out=noise)
+        sample_gaussian(out, noise, decision.action, decision.log_prob)
+
+    def evaluate(self, out: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """See Distribution; there are no masks."""
+        mean, log_std = torch.split(out.float(), self.outputs, 1)
+        z = (action - mean) * torch.exp(-log_std)
+        log_prob = -(0.5 * z.square() + log_std + HALF_LOG_TWO_PI).sum(1)
+        entropy = (log_std + 0.5 + HALF_LOG_TWO_PI).sum(1)
+        return log_prob, entropy
+
+    def mode(self, out: Tensor, mask: Tensor | None) -> Tensor:
+        """See Distribution."""
+        return out[:, : self.outputs]
+
+
+def distribution_of(action: ActionSpec) -> Choices | Gaussian:
+    """The distribution that fits an action space."""
+    if isinstance(action, BoxSpec):
+        return Gaussian(int(np.prod(action.shape)))
+    if isinstance(action, DiscreteSpec):
+        return Choices([action.n], single=True)
+    return Choices(action.nvec, single=False)

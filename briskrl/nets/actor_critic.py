@@ -1,0 +1,90 @@
+"""Policy and values of an observation, from one body or from one each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from briskrl.core.spec import ArraySpec
+from briskrl.nets.bodies import BodyOptions, build_body
+from briskrl.nets.inputs import Inputs
+
+_HIDDEN_GAIN = 2**0.5
+_POLICY_GAIN = 0.01
+_VALUE_GAIN = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ActorCriticOptions:
+    """What an actor-critic network is made of."""
+
+    body: BodyOptions
+    shared: bool
+    """One body for both instead of one each."""
+    standardise: bool
+    """Observations are standardised first; see Inputs."""
+    continuous: bool
+    """The policy is Gaussian: its outputs are means, deviations do not depend on observations."""
+
+
+class ActorCritic(nn.Module):
+    """Observations in, what decides the policy's distribution and the value out.
+
+    The policy's outputs are (B, A) logits, or (B, 2 D) means and log deviations of D continuous
+    actions.
+    """
+
+    def __init__(self, obs: ArraySpec, outputs: int, options: ActorCriticOptions) -> None:
+        super().__init__()
+        self.shared = options.shared
+        self.inputs = Inputs(obs, standardise=options.standardise)
+        self.policy_body = build_body(obs, options.body)
+        self.value_body = self.policy_body if options.shared else build_body(obs, options.body)
+        self.policy_head = nn.Linear(self.policy_body.features, outputs)
+        self.value_head = nn.Linear(self.value_body.features, 1)
+        self.log_std = nn.Parameter(torch.zeros(outputs)) if options.continuous else None
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, *obs) -> policy outputs and values (B, 1)."""
+        obs = self.inputs(obs)
+        features = self.policy_body(obs)
+        values: Tensor = self.value_head(features if self.shared else self.value_body(obs))
+        return self._policy_of(features), values
+
+    def policy(self, obs: Tensor) -> Tensor:
+        """(B, *obs) -> policy outputs."""
+        return self._policy_of(self.policy_body(self.inputs(obs)))
+
+    def values(self, obs: Tensor) -> Tensor:
+        """(B, *obs) -> values (B, 1)."""
+        values: Tensor = self.value_head(self.value_body(self.inputs(obs)))
+        return values
+
+    def _policy_of(self, features: Tensor) -> Tensor:
+        out: Tensor = self.policy_head(features)
+        if self.log_std is None:
+            return out
+        return torch.cat([out, self.log_std.expand_as(out)], 1)
+
+
+def build_actor_critic(
+    obs: ArraySpec, outputs: int, options: ActorCriticOptions, generator: torch.Generator
+) -> ActorCritic:
+    """A network with orthogonal weights drawn from `generator` alone, biases at 0.
+
+    The policy head starts almost flat, so that the first policy tries everything (Andrychowicz
+    2021, section 3.2).
+    """
+    network = ActorCritic(obs, outputs, options)
+    gains: dict[nn.Module, float] = {
+        network.policy_head: _POLICY_GAIN,
+        network.value_head: _VALUE_GAIN,
+    }
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            nn.init.orthogonal_(layer.weight, gains.get(layer, _HIDDEN_GAIN), generator)
+            assert layer.bias is not None
+            nn.init.zeros_(layer.bias)
+    return network
