@@ -184,8 +184,7 @@ class RolloutBuffer:
 
     def clear(self) -> None:
         """Forget everything; what follows is what a newly built memory would do."""
-        for array in self._arrays.values():
-            array.fill(0)
+        # What lies in the rows is overwritten before it is read again.
         self._collected = 0
         self._filled[:] = 0
 
@@ -253,7 +252,7 @@ def _allocate(spec: EnvSpec, lead: tuple[int, int, int]) -> dict[str, Array]:
     }
     if spec.has_mask:
         assert isinstance(spec.action, DiscreteSpec)
-        arrays["mask"] = np.ones((*lead, spec.action.n), np.bool_)
+        arrays["mask"] = np.zeros((*lead, spec.action.n), np.bool_)
     return arrays
 
 

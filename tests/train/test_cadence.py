@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from briskrl.train.cadence import Ratio
+from briskrl.train.cadence import OnFull, Ratio
 
 RATIOS = st.floats(1e-4, 4.0).map(lambda value: round(value, 6)).filter(lambda value: value > 0)
 
@@ -43,3 +44,32 @@ def test_a_resume_fires_no_burst(ratio, first, second):
     resumed = Ratio(updates_per_step=ratio, starts=50)
     resumed.load_state(whole.state())
     assert resumed.due(second) == whole.due(second)
+
+
+@given(
+    rollout=st.integers(1, 64),
+    updates=st.integers(1, 16),
+    reuse=st.integers(0, 3),
+    data=st.data(),
+)
+def test_a_full_rollout_is_learnt_from_once_whatever_sizes_it_arrived_in(
+    rollout, updates, reuse, data
+):
+    cadence = OnFull(rollout_steps=rollout, updates=updates, reuse=reuse)
+    for number in range(1, 6):
+        left, issued = rollout, []
+        while left:
+            size = data.draw(st.integers(1, left))
+            issued.append(cadence.due(size))
+            left -= size
+        assert issued[:-1] == [0] * (len(issued) - 1)
+        assert issued[-1] == updates * min(number, reuse + 1)
+        copy = OnFull(rollout_steps=rollout, updates=updates, reuse=reuse)
+        copy.load_state(cadence.state())
+        assert copy.earning == cadence.earning == number * rollout
+
+
+def test_transitions_that_run_over_a_rollout_are_refused():
+    cadence = OnFull(rollout_steps=10, updates=1, reuse=0)
+    with pytest.raises(ValueError, match="2 transitions"):
+        cadence.due(12)

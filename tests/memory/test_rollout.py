@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from briskrl.core.types import Minibatch
+from briskrl.memory.rollout import GATHERED, RECORDED, RolloutBuffer
+from tests.memory.twin import Feed, make_box_spec, make_spec
+
+N, T = 5, 4
+SPECS = {"mask": make_spec(), "planes": make_spec((2, 3, 3), np.uint8), "box": make_box_spec()}
+
+
+def make(spec=None, *, num_envs=N, steps=T, reuse=0) -> RolloutBuffer:
+    return RolloutBuffer(spec=spec or make_spec(), num_envs=num_envs, steps=steps, reuse=reuse)
+
+
+def random_step(feed: Feed):
+    before, decision, after = feed.step()
+    decision.log_prob = feed.rng.normal(size=feed.num_envs).astype(np.float32)
+    return before, decision, after
+
+
+def play_rows(memory: RolloutBuffer, steps) -> None:
+    """Write steps the way an environment does: into the rows that the memory hands out."""
+    for before, decision, after in steps:
+        row = memory.row()
+        np.testing.assert_array_equal(row.before.obs, before.obs)
+        row.decision.action[:] = decision.action
+        row.decision.log_prob[:] = decision.log_prob
+        for name in ("obs", "reward", "terminated", "truncated", "final_obs", "mask"):
+            if getattr(row.after, name) is not None:
+                getattr(row.after, name)[:] = getattr(after, name)
+        memory.advance()
+
+
+def begin(memory: RolloutBuffer, steps) -> None:
+    first = steps[0][0]
+    memory.row().before.obs[:] = first.obs
+    if first.mask is not None:
+        memory.row().before.mask[:] = first.mask
+
+
+def recorded(memory: RolloutBuffer) -> list[dict[str, np.ndarray]]:
+    found = []
+    for rollout in memory.rollouts():
+        arrays = {name: getattr(rollout, name) for name in RECORDED}
+        ended = rollout.terminated | rollout.truncated
+        kept = {name: array.copy() for name, array in arrays.items() if array is not None}
+        found.append({**kept, "final_obs": rollout.final_obs[ended].copy()})
+    return found
+
+
+def assert_same(one, other) -> None:
+    assert len(one) == len(other)
+    for a, b in zip(one, other, strict=True):
+        for name in a:
+            np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+def test_the_environment_writes_where_learning_reads():
+    memory = make()
+    rows = []
+    for _ in range(T):
+        rows.append(memory.row())
+        memory.advance()
+    rollout = memory.rollouts()[0]
+    for t, row in enumerate(rows):
+        for part, name, at in [
+            (row.before, "obs", t),
+            (row.after, "obs", t + 1),
+            (row.after, "mask", t + 1),
+            (row.after, "reward", t),
+            (row.after, "terminated", t),
+            (row.after, "truncated", t),
+            (row.after, "final_obs", t),
+            (row.decision, "action", t),
+            (row.decision, "log_prob", t),
+        ]:
+            view, home = getattr(part, name), getattr(rollout, name)[at]
+            assert view.__array_interface__["data"] == home.__array_interface__["data"]
+            assert view.shape == home.shape
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_columns_filled_out_of_step_hold_what_rows_hold(spec):
+    feed = Feed(spec, N, seed=1)
+    steps = [random_step(feed) for _ in range(T)]
+    together, apart = make(spec), make(spec)
+    begin(together, steps)
+    play_rows(together, steps)
+    rng = np.random.default_rng(2)
+    done = np.zeros(N, np.int64)
+    while (done < T).any():
+        ids = rng.permutation(np.flatnonzero(done < T))[: rng.integers(1, N + 1)]
+        apart.write(*pick(spec, steps, done, ids), ids)
+        done[ids] += 1
+        np.testing.assert_array_equal(apart.accepts, done < T)
+    assert together.is_full
+    assert apart.is_full
+    # Row T means something for what is acted on alone.
+    for a, b in zip(recorded(together), recorded(apart), strict=True):
+        for name in a:
+            rows = slice(None) if name in ("obs", "mask", "final_obs") else slice(T)
+            np.testing.assert_array_equal(a[name][rows], b[name][rows], err_msg=name)
+
+
+def pick(spec, steps, done, ids):
+    """Buffers whose first rows are the next steps of the envs `ids`."""
+    feed = Feed(spec, N, seed=9)
+    before, decision, after = random_step(feed)
+    for j, env in enumerate(ids):
+        source = steps[done[env]]
+        for target, origin in zip((before, decision, after), source, strict=True):
+            for name in target.__slots__:
+                value = getattr(origin, name)
+                if value is not None:
+                    getattr(target, name)[j] = value[env]
+    return before, decision, after
+
+
+def test_an_environment_cannot_run_over_the_end_of_a_rollout():
+    memory, feed = make(), Feed(make_spec(), N, seed=0)
+    ids = np.array([2])
+    for _ in range(T):
+        memory.write(*feed.step(ids), ids)
+    with pytest.raises(ValueError, match="more steps"):
+        memory.write(*feed.step(ids), ids)
+    assert not memory.is_full
+    full = make()
+    for _ in range(T):
+        full.advance()
+    with pytest.raises(ValueError, match="full"):
+        full.row()
+
+
+@pytest.mark.parametrize("parts", [1, 3, 4, 7])
+@pytest.mark.parametrize("reuse", [0, 2])
+def test_minibatches_hold_every_step_once_and_no_other(parts, reuse):
+    spec = make_spec()
+    memory, feed = make(spec, reuse=reuse), Feed(spec, N, seed=3)
+    for number in range(4):
+        steps = [random_step(feed) for _ in range(T)]
+        if number == 0:
+            begin(memory, steps)
+        play_rows(memory, steps)
+        rollouts = memory.rollouts()
+        for rollout in rollouts:
+            for name in ("anchor", "weight", "value", "advantage", "ret"):
+                getattr(rollout, name)[:] = feed.rng.normal(size=(T + 1, N))
+        expected = sorted(
+            step_of(rollout, t, n) for rollout in rollouts for t in range(T) for n in range(N)
+        )
+        out = Minibatch.allocate(spec, -(-len(rollouts) * T * N // parts))
+        memory.shuffle(np.random.default_rng(number))
+        found, sizes = [], []
+        for k in range(parts):
+            batch = memory.gather(k, parts, out)
+            sizes.append(len(batch.weight))
+            found += [step_of(batch, i) for i in range(len(batch.weight))]
+        assert found != expected
+        assert sorted(found) == expected
+        assert max(sizes) - min(sizes) <= 1
+        memory.next_rollout()
+
+
+def step_of(record, *at) -> tuple[float, ...]:
+    values = [np.ravel(getattr(record, name)[at]) for name in GATHERED]
+    return tuple(float(value) for value in np.concatenate(values))
+
+
+def test_orders_depend_on_the_generator_alone():
+    memory = make()
+    out = Minibatch.allocate(make_spec(), T * N)
+    for t in range(T):
+        memory.row().decision.log_prob[:] = np.arange(N) + t * N
+        memory.advance()
+    memory.rollouts()[0].value[:] = np.arange((T + 1) * N).reshape(T + 1, N)
+    orders = []
+    for seed in (0, 1, 0):
+        memory.shuffle(np.random.default_rng(seed))
+        orders.append(memory.gather(0, 1, out).value.tolist())
+    assert orders[0] == orders[2] != orders[1]
+
+
+def test_the_next_rollout_begins_where_the_last_one_ended_and_old_ones_age():
+    spec = make_spec()
+    memory, feed = make(spec, reuse=2), Feed(spec, N, seed=4)
+    history = []
+    for number in range(5):
+        steps = [random_step(feed) for _ in range(T)]
+        if number == 0:
+            begin(memory, steps)
+        play_rows(memory, steps)
+        history.append([step[2].reward for step in steps])
+        found = memory.rollouts()
+        assert [rollout.age for rollout in found] == list(range(min(number + 1, 3)))
+        for age, rollout in enumerate(found):
+            np.testing.assert_array_equal(rollout.reward[:T], history[-1 - age])
+        memory.next_rollout()
+        np.testing.assert_array_equal(memory.row().before.obs, steps[-1][2].obs)
+        np.testing.assert_array_equal(memory.row().before.mask, steps[-1][2].mask)
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+@pytest.mark.parametrize("steps_done", [0, 2, 5, 11])
+def test_a_saved_memory_goes_on_as_the_one_it_was_saved_from(spec, steps_done):
+    feed = Feed(spec, N, seed=5)
+    steps = [random_step(feed) for _ in range(16)]
+    memory = make(spec, reuse=1)
+    begin(memory, steps)
+
+    def play(target: RolloutBuffer, some) -> None:
+        for step in some:
+            play_rows(target, [step])
+            if target.is_full:
+                target.next_rollout()
+
+    play(memory, steps[:steps_done])
+    copy = make(spec, reuse=1)
+    saved = memory.state()
+    chunks = {
+        name: {key: np.array(array) for key, array in memory.read_chunk(name).items()}
+        for name in memory.chunk_versions()
+    }
+    copy.load_state(saved)
+    for name, arrays in chunks.items():
+        copy.load_chunk(name, arrays)
+    assert copy.chunk_versions() == memory.chunk_versions()
+    for target in (memory, copy):
+        play(target, steps[steps_done:])
+    assert_same(recorded(memory), recorded(copy))
+
+
+def test_chunk_versions_grow_with_every_change():
+    spec = make_spec()
+    memory, feed = make(spec, reuse=1), Feed(spec, N, seed=6)
+    seen: dict[str, int] = {}
+    for k in range(3 * T):
+        step = random_step(feed)
+        if k == 0:
+            begin(memory, [step])
+        play_rows(memory, [step])
+        versions = memory.chunk_versions()
+        current = f"rollout_{k // T % 2}"
+        assert versions[current] > seen.get(current, -1)
+        assert all(versions[name] == seen[name] for name in versions if name != current)
+        seen = dict(versions)
+        if memory.is_full:
+            memory.next_rollout()
+            seen |= memory.chunk_versions()
+
+
+def test_clearing_leaves_a_memory_like_new():
+    spec = make_spec()
+    memory, feed = make(spec, reuse=1), Feed(spec, N, seed=7)
+    for _ in range(2):
+        for _ in range(T):
+            memory.write(*random_step(feed))
+        memory.next_rollout()
+    memory.clear()
+    new = make(spec, reuse=1)
+    assert memory.chunk_versions() == new.chunk_versions()
+    assert len(memory.rollouts()) == 1
+    assert memory.accepts.all()
+    steps = [random_step(feed) for _ in range(T)]
+    for target in (memory, new):
+        begin(target, steps)
+        play_rows(target, steps)
+    for name in ("obs", "mask"):
+        ours, theirs = (getattr(target.rollouts()[0], name) for target in (memory, new))
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("part", ["rows", "gather"])
+def test_nothing_that_scales_is_allocated_per_call(part):
+    spec, num_envs = make_spec(), 16_384
+    memory = make(spec, num_envs=num_envs, steps=64)
+    out = Minibatch.allocate(spec, 8 * num_envs)
+    rng = np.random.default_rng(0)
+
+    def rows() -> None:
+        memory.row().after.reward.fill(1.0)
+        memory.advance()
+
+    def gather() -> None:
+        memory.gather(3, 8, out)
+
+    memory.shuffle(rng)
+    call = {"rows": rows, "gather": gather}[part]
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            call()
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        for _ in range(20):
+            call()
+        now, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before < 16_384
+    assert now - before < 2048
