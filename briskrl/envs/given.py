@@ -29,11 +29,17 @@ def adapt(env: Any) -> VecEnv:
     Raises:
         ConfigError: It is no vector environment, or its spaces cannot be used.
     """
-    if hasattr(env, "step_into") and hasattr(env, "env_spec"):
+    if hasattr(env, "step_into") and hasattr(env, "env_spec") and _resets_at_once(env):
         return cast("VecEnv", env)
-    from briskrl.envs.gym.vector import VectorAdapter
+    from briskrl.envs.gym.vector import adapt_vector
 
-    return VectorAdapter(env)
+    return adapt_vector(env)
+
+
+def _resets_at_once(env: Any) -> bool:
+    """Whether one of ours follows the contract: made for Gymnasium, it may have another mode."""
+    mode = getattr(env, "metadata", {}).get("autoreset_mode")
+    return mode is None or getattr(mode, "name", mode) == "SAME_STEP"
 
 
 def build(*args: Any, **kwargs: Any) -> NoReturn:

@@ -1,0 +1,166 @@
+"""Vector environments made by the caller, behind the contract of `briskrl.envs.base`.
+
+Gymnasium's vector environments restart ended episodes in one of three ways. SAME_STEP is ours.
+With DISABLED the ended ones are reset within the step, through `options["reset_mask"]`; that also
+works with NEXT_STEP in Gymnasium's own SyncVectorEnv and AsyncVectorEnv. Any other NEXT_STEP
+environment spends a step of all envs on a reset of some; `briskrl.envs.gym.lockstep` keeps those
+rows out of the data. `briskrl.envs.gym.envpool` is for EnvPool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+
+from briskrl.core.errors import ConfigError, EnvStepError
+from briskrl.core.types import Array, Bools, StepBuffers
+from briskrl.envs.base import VecEnv
+from briskrl.envs.gym.batch import VectorBatch
+from briskrl.envs.gym.ledger import check_buffers
+
+AnyVectorEnv = VectorEnv[Any, Any, Any]
+
+
+def adapt_vector(env: Any) -> VecEnv:
+    """A vector environment of Gymnasium, or an EnvPool, as one of ours.
+
+    Raises:
+        ConfigError: It is neither, or its spaces cannot be used.
+    """
+    from briskrl.envs.gym.envpool import EnvPoolAdapter, is_envpool
+    from briskrl.envs.gym.lockstep import LockstepAdapter
+
+    if is_envpool(env):
+        return EnvPoolAdapter(env)
+    if not isinstance(env, VectorEnv):
+        raise ConfigError(
+            f"env must be a gymnasium.vector.VectorEnv, an EnvPool or one of ours, not a "
+            f"{type(env).__name__}. A single environment trains by its id, as in gym:CartPole-v1."
+        )
+    if autoreset_mode(env) == AutoresetMode.NEXT_STEP and not resets_by_mask(env):
+        return cast(VecEnv, LockstepAdapter(env))
+    return VectorAdapter(env)
+
+
+def autoreset_mode(env: AnyVectorEnv) -> AutoresetMode:
+    """How a vector environment restarts ended episodes; NEXT_STEP if it does not say."""
+    return AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
+
+
+def resets_by_mask(env: AnyVectorEnv) -> bool:
+    """Whether ended episodes can be reset at once although the mode is NEXT_STEP."""
+    return isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+
+
+class GymBatch(VectorBatch):
+    """What the adapters of Gymnasium's vector environments share."""
+
+    def __init__(self, env: AnyVectorEnv) -> None:
+        self._env = env
+        _, infos = env.reset(seed=0)
+        limit = env.spec.max_episode_steps if env.spec is not None else None
+        super().__init__(
+            env.single_observation_space,
+            env.single_action_space,
+            env.num_envs,
+            max_steps=limit,
+            has_mask="action_mask" in infos,
+        )
+        self._own = StepBuffers.allocate(self.env_spec, env.num_envs)
+
+    def start(self, seed: int, out: StepBuffers) -> None:
+        """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
+        check_buffers(out, self._own)
+        obs, infos = self._env.reset(seed=self._begin(seed))
+        self._write_obs(obs, self._own.obs)
+        self._write_mask(infos, self._own.mask)
+        self.observe_into(out)
+
+    def observe_into(self, out: StepBuffers) -> None:
+        """Write obs and mask of the environments as they stand."""
+        out.obs[...] = self._own.obs
+        if out.mask is not None:
+            out.mask[...] = self._own.mask
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Begin new episodes, because their state could not be saved."""
+        self.start(int(state["seed"][0]), StepBuffers.allocate(self.env_spec, self.num_envs))
+
+    def close(self) -> None:
+        """Close the vector environment; may be called twice."""
+        if not getattr(self._env, "closed", False):
+            self._env.close()
+
+    def _write_mask(self, infos: dict[str, Any], rows: Bools | None, which: Any = ...) -> None:
+        if rows is None:
+            return
+        legal = infos.get("action_mask")
+        if legal is None:
+            raise EnvStepError("The vector environment returned infos without action_mask.")
+        legal = np.asarray(legal)
+        if legal.dtype == object:
+            blank = np.ones(rows.shape[1], np.bool_)
+            legal = np.stack([blank if row is None else np.asarray(row) for row in legal])
+        rows[which] = legal[which]
+
+
+class VectorAdapter(GymBatch):
+    """A vector environment whose ended episodes begin anew in the step that ends them."""
+
+    def __init__(self, env: AnyVectorEnv) -> None:
+        super().__init__(env)
+        self._same_step = autoreset_mode(env) == AutoresetMode.SAME_STEP
+        self._checked: StepBuffers | None = None
+
+    def step_into(self, actions: Array, out: StepBuffers) -> None:
+        """Advance every env by one transition, writing all of `out`.
+
+        Raises:
+            EnvStepError: The environment returned what cannot be learnt from.
+        """
+        if out is not self._checked:
+            check_buffers(out, self._own)
+            self._checked = out
+        obs, reward, terminated, truncated, infos = self._env.step(self._read_all(actions))
+        ended = self._write_outcome(reward, terminated, truncated, out)
+        if not ended.any():
+            self._write_obs(obs, self._own.obs)
+            self._write_mask(infos, self._own.mask)
+        elif self._same_step:
+            self._keep_final(infos, ended, out)
+            self._write_obs(obs, self._own.obs)
+            self._write_mask(infos, self._own.mask)
+        else:
+            self._write_obs(obs, out.final_obs)
+            self._write_mask(infos, self._own.mask)
+            self._write_mask(infos, out.final_mask)
+            # A copy: Gymnasium takes the mask out of the options it is given.
+            fresh, infos = self._env.reset(options={"reset_mask": ended.copy()})
+            self._write_obs(fresh, self._own.obs)
+            self._write_mask(infos, self._own.mask, ended)
+        self.observe_into(out)
+        self._note(out)
+
+    def _keep_final(self, infos: dict[str, Any], ended: Bools, out: StepBuffers) -> None:
+        final = infos.get("final_obs", infos.get("final_observation"))
+        if final is None:
+            raise EnvStepError(
+                "The vector environment says that it resets in the same step, but ended episodes "
+                "and gave no final_obs."
+            )
+        for i in np.flatnonzero(ended).tolist():
+            self._observer.write(_member(final, i), out.final_obs[i])
+        if out.final_mask is not None:
+            self._write_mask(infos.get("final_info", {}), out.final_mask, ended)
+
+
+def _member(final: Any, i: int) -> Any:
+    """Row i of final observations, which may be an array, a list, or a dict or tuple of arrays."""
+    if isinstance(final, dict):
+        return {key: _member(part, i) for key, part in final.items()}
+    if isinstance(final, tuple):
+        return tuple(_member(part, i) for part in final)
+    return final[i]
