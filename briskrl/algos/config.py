@@ -99,6 +99,11 @@ class DQNConfig:
                 f"learning_starts {self.learning_starts} is larger than buffer_size "
                 f"{self.buffer_size}; training would never start."
             )
+        if self.grad_accumulation > self.batch_size:
+            wrong.append(
+                f"grad_accumulation {self.grad_accumulation} is larger than batch_size "
+                f"{self.batch_size}; a batch cannot be cut into empty pieces."
+            )
         if self.atoms > 1 and not self.v_min < self.v_max:
             wrong.append(f"v_min {self.v_min} must be below v_max {self.v_max}.")
         return wrong

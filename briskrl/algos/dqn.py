@@ -7,7 +7,7 @@ does not change between two refreshes.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -32,17 +32,15 @@ from briskrl.algos.q_policy import (
     value_network,
 )
 from briskrl.core.clock import Clock
-from briskrl.core.errors import DivergedError
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, State
 from briskrl.nets.by_hand import HandGradient
 from briskrl.nets.compute import Compute
-from briskrl.nets.flat import FlatAdam, FlatParameters
-from briskrl.nets.parameters import copy_out, load_parameters, parameters_of
-
-MAX_NON_FINITE = 3
-"""Non-finite updates in a row after which training stops."""
+from briskrl.nets.flat import FlatParameters
+from briskrl.nets.guard import GuardedAdam
+from briskrl.nets.parameters import load_parameters, parameters_of
+from briskrl.nets.pieces import pieces
 
 
 class DQN:
@@ -53,7 +51,7 @@ class DQN:
     ) -> None:
         device = compute.device
         self.config = config
-        self.device = device
+        self._compute = compute
         self._num_actions = num_actions(spec.action)
         self._noise = torch.Generator(device).manual_seed(derive_seed(streams.seed, "noise"))
         init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
@@ -63,23 +61,33 @@ class DQN:
         self.target_flat = FlatParameters(self.target)
         self.target.requires_grad_(False)
         self.target_flat.values.copy_(self.online_flat.values)
-        self._by_hand = HandGradient.of(self.online)
-        self.adam = FlatAdam(self.online_flat, lr=config.lr, eps=config.adam_eps)
+        self._evaluate_online: Callable[[Tensor], Tensor] = compute.compiled(self.online)
+        self._evaluate_target: Callable[[Tensor], Tensor] = compute.compiled(self.target)
+        by_hand = not (compute.amp or compute.compile)
+        self._by_hand = HandGradient.of(self.online) if by_hand else None
+        self.guard = GuardedAdam(
+            self.online_flat,
+            compute,
+            lr=config.lr,
+            eps=config.adam_eps,
+            max_norm=config.max_grad_norm,
+        )
         self._support = support_of(config, device)
         self._explore = EpsilonGreedy(self._num_actions, streams["explore"])
-        self._views = _BatchViews(device)
+        self._views = _BatchViews(compute)
         self._errors = np.zeros((0, 0), np.float32)
         self._updates = 0
         self._last_sync_step = 0
-        self._non_finite_run = 0
-        self._sums = _Sums()
+        self._losses = _Losses()
         self._one = torch.ones((), device=device)
+        self._accumulated = torch.zeros_like(self.online_flat.gradients)
 
     def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
         """Epsilon-greedy (or noisy greedy) actions for N environments."""
         if self.config.noisy:
             self.online.resample(self._noise)
-        greedy = greedy_actions(self.online, obs, mask, self._support, self.device)
+        evaluate = self._evaluate_online
+        greedy = greedy_actions(evaluate, obs, mask, self._support, self._compute)
         self._explore.mix(greedy, mask, self.epsilon(clock), out.action)
 
     def epsilon(self, clock: Clock) -> float:
@@ -107,7 +115,7 @@ class DQN:
 
     def progress(self, clock: Clock) -> dict[str, float]:
         """Mean loss and gradient norm since the last call, and the current epsilon."""
-        return {"epsilon": self.epsilon(clock), **self._sums.drain()}
+        return {"epsilon": self.epsilon(clock), **self._losses.drain(), **self.guard.drain()}
 
     def _targets_ahead(self) -> int:
         """For how many updates targets can be computed at once without changing any of them."""
@@ -129,8 +137,9 @@ class DQN:
         reward = views.reward[rows].flatten()
         discount = views.discount[rows].flatten()
         mask = None if views.next_mask is None else views.next_mask[rows].flatten(0, 1)
-        out = self.target(next_obs)
-        chooser = self.online(next_obs) if self.config.double else out
+        with self._compute.precision():
+            out = self._evaluate_target(next_obs).float()
+            chooser = self._evaluate_online(next_obs).float() if self.config.double else out
         best = legal_values(action_values(chooser, self._support), mask).argmax(1, keepdim=True)
         chosen = of_actions(out, best).squeeze(1)
         if self._support is None:
@@ -142,18 +151,41 @@ class DQN:
     def _one_update(self, views: _BatchViews, k: int, target: Tensor) -> None:
         obs, action = views.obs[k], views.action[k]
         weight = views.weight[k] if self.config.prioritized else None
-        if self._by_hand is not None:
-            errors = self._gradient_by_hand(self._by_hand, obs, action, target, weight)
-        elif self._support is None:
-            errors = self._gradient_of_values(obs, action, target, weight)
+        if self.config.grad_accumulation == 1:
+            errors = self._gradient(obs, action, target, weight)
         else:
-            errors = self._gradient_of_distributions(obs, action, target, weight)
+            errors = self._gradient_in_pieces(obs, action, target, weight)
         if weight is not None:
             self._errors[k] = errors.flatten().abs().cpu().numpy()
-        self._apply()
+        self.guard.step()
+        self._losses.count += 1
         self._updates += 1
         if self.config.target_unit == "updates" and self._updates % self.config.target_every == 0:
             self._sync()
+
+    def _gradient_in_pieces(
+        self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
+    ) -> Tensor:
+        """The same gradient as the mean over pieces, each weighted by its size."""
+        errors = []
+        self._accumulated.zero_()
+        for rows in pieces(len(obs), self.config.grad_accumulation):
+            part = None if weight is None else weight[rows]
+            errors.append(self._gradient(obs[rows], action[rows], target[rows], part))
+            share = len(errors[-1]) / len(obs)
+            self._accumulated.add_(self.online_flat.gradients, alpha=share)
+        self.online_flat.gradients.copy_(self._accumulated)
+        return torch.cat(errors)
+
+    def _gradient(
+        self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
+    ) -> Tensor:
+        """Overwrite the gradients with those of the mean loss; returns the errors (B, ...)."""
+        if self._by_hand is not None:
+            return self._gradient_by_hand(self._by_hand, obs, action, target, weight)
+        if self._support is None:
+            return self._gradient_of_values(obs, action, target, weight)
+        return self._gradient_of_distributions(obs, action, target, weight)
 
     @torch.no_grad()
     def _gradient_by_hand(
@@ -166,8 +198,8 @@ class DQN:
     ) -> Tensor:
         out = by_hand.forward(obs)
         prediction = of_actions(out, action)  # (B, 1)
-        if self._sums.wants_loss:
-            self._sums.add_loss(huber(prediction, target, weight))
+        if self._losses.wanted:
+            self._losses.add(huber(prediction, target, weight))
         error = prediction - target
         slope = huber_slope(error, weight)
         by_hand.backward(torch.zeros_like(out).scatter_(1, action, slope))
@@ -176,41 +208,28 @@ class DQN:
     def _gradient_of_values(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
-        prediction = of_actions(self.online(obs), action)  # (B, 1)
+        prediction = of_actions(self._predict(obs), action)  # (B, 1)
         self._backward(huber(prediction, target, weight))
         return prediction.detach() - target
 
     def _gradient_of_distributions(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
-        logits = of_actions(self.online(obs), action)  # (B, 1, Z)
+        logits = of_actions(self._predict(obs), action)  # (B, 1, Z)
         losses = cross_entropy(logits.squeeze(1), target.squeeze(1))
         self._backward(losses.mean() if weight is None else (losses * weight.squeeze(1)).mean())
         return losses.detach()
 
+    def _predict(self, obs: Tensor) -> Tensor:
+        with self._compute.precision():
+            return self._evaluate_online(obs).float()
+
     def _backward(self, loss: Tensor) -> None:
+        seed = self.guard.seed
         self.online_flat.gradients.zero_()
-        loss.backward(self._one)  # type: ignore[no-untyped-call]
-        if self._sums.wants_loss:
-            self._sums.add_loss(loss.detach())
-
-    def _apply(self) -> None:
-        norm = self.online_flat.clip_gradients(self.config.max_grad_norm)
-        if math.isfinite(norm):
-            self._non_finite_run = 0
-            self.adam.step()
-            self._sums.add_norm(norm)
-        else:
-            self._skip()
-
-    def _skip(self) -> None:
-        self._non_finite_run += 1
-        self._sums.skipped += 1
-        if self._non_finite_run >= MAX_NON_FINITE:
-            raise DivergedError(
-                f"Loss or gradient was not finite in {MAX_NON_FINITE} updates in a row. The usual "
-                "cures are a smaller --lr, a smaller --max-grad-norm or smaller rewards."
-            )
+        loss.backward(self._one if seed is None else seed)  # type: ignore[no-untyped-call]
+        if self._losses.wanted:
+            self._losses.add(loss.detach())
 
     def _sync_by_steps(self, env_steps: int) -> None:
         period = self.config.target_every
@@ -223,61 +242,45 @@ class DQN:
 
     def state(self) -> dict[str, State]:
         """Networks, optimiser, noise and counters."""
-        optim = {f"adam.{name}": copy_out(value) for name, value in self.adam.tensors().items()}
-        optim |= parameters_of(self.target, prefix="target.")
-        optim["noise"] = self._noise.get_state().numpy().copy()
-        counters = {
-            "updates": self._updates,
-            "last_sync_step": self._last_sync_step,
-            "non_finite_run": self._non_finite_run,
-        }
-        return {"model": State(parameters_of(self.online)), "optim": State(optim, counters)}
+        optim = self.guard.state()
+        optim.arrays |= parameters_of(self.target, prefix="target.")
+        optim.arrays["noise"] = self._noise.get_state().numpy().copy()
+        optim.scalars |= {"updates": self._updates, "last_sync_step": self._last_sync_step}
+        return {"model": State(parameters_of(self.online)), "optim": optim}
 
     def load_state(self, state: dict[str, State]) -> None:
         """Continue from saved networks, optimiser, noise and counters."""
         optim = state["optim"]
         load_parameters(self.online, state["model"].arrays)
         load_parameters(self.target, optim.arrays, prefix="target.")
-        for name, tensor in self.adam.tensors().items():
-            tensor.copy_(torch.from_numpy(optim.arrays[f"adam.{name}"]))
+        self.guard.load_state(optim)
         self._noise.set_state(torch.from_numpy(optim.arrays["noise"].copy()))
         self._updates = optim.scalars["updates"]
         self._last_sync_step = optim.scalars["last_sync_step"]
-        self._non_finite_run = optim.scalars["non_finite_run"]
-        self._sums.drain()
+        self._losses.drain()
 
 
-class _Sums:
-    """Running sums for the log."""
+class _Losses:
+    """A sample of losses for the log: one in 64 says as much as all of them and costs nothing."""
 
     def __init__(self) -> None:
-        self._losses: list[Tensor] = []
-        self._norm = 0.0
-        self._count = 0
-        self.skipped = 0
+        self._seen: list[Tensor] = []
+        self.count = 0
 
     @property
-    def wants_loss(self) -> bool:
-        """One loss in 64 says as much as all of them and costs nothing."""
-        return self._count % 64 == 0
+    def wanted(self) -> bool:
+        return self.count % 64 == 0
 
-    def add_loss(self, loss: Tensor) -> None:
-        self._losses.append(loss)
-
-    def add_norm(self, norm: float) -> None:
-        self._norm += norm
-        self._count += 1
+    def add(self, loss: Tensor) -> None:
+        self._seen.append(loss)
 
     def drain(self) -> dict[str, float]:
-        means: dict[str, float] = {}
-        if self._losses:
-            means["loss"] = float(torch.stack(self._losses).mean())
-            means["grad_norm"] = self._norm / max(1, self._count)
-        if self.skipped:
-            means["skipped_updates"] = self.skipped
-        self._losses.clear()
-        self._norm, self._count, self.skipped = 0.0, 0, 0
-        return means
+        if not self._seen:
+            return {}
+        mean = float(torch.stack(self._seen).mean())
+        self._seen.clear()
+        self.count = 0
+        return {"loss": mean}
 
 
 class _BatchViews:
@@ -296,22 +299,20 @@ class _BatchViews:
     discount: Tensor
     next_mask: Tensor | None
 
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    def __init__(self, compute: Compute) -> None:
+        self._compute = compute
         self._seen: Batch | None = None
 
     def of(self, batch: Batch) -> _BatchViews:
-        if batch is self._seen and self._device.type == "cpu":
+        if batch is self._seen and self._compute.on_cpu:
             return self
         self._seen = batch
-        self.obs = self._tensor(batch.obs).unbind(0)
-        self.action = self._tensor(batch.action).unsqueeze(2).unbind(0)
-        self.weight = self._tensor(batch.weight).unsqueeze(2).unbind(0)
-        self.reward = self._tensor(batch.reward)
-        self.next_obs = self._tensor(batch.next_obs)
-        self.discount = self._tensor(batch.discount)
-        self.next_mask = None if batch.next_mask is None else self._tensor(batch.next_mask)
+        tensor = self._compute.tensor
+        self.obs = tensor(batch.obs).unbind(0)
+        self.action = tensor(batch.action).unsqueeze(2).unbind(0)
+        self.weight = tensor(batch.weight).unsqueeze(2).unbind(0)
+        self.reward = tensor(batch.reward)
+        self.next_obs = tensor(batch.next_obs)
+        self.discount = tensor(batch.discount)
+        self.next_mask = None if batch.next_mask is None else tensor(batch.next_mask)
         return self
-
-    def _tensor(self, array: Array) -> Tensor:
-        return torch.from_numpy(array).to(self._device)

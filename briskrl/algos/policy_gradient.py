@@ -6,7 +6,6 @@ take the minibatch in pieces; their results agree up to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ from briskrl.nets.actor_critic import ActorCritic
 from briskrl.nets.by_hand import ActorCriticByHand
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat import FlatParameters
+from briskrl.nets.pieces import pieces
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 
@@ -202,13 +202,6 @@ class GradientByAutograd:
 def _metrics(terms: PolicyTerms, clip: float) -> Tensor:
     parts = (terms.policy, terms.value, terms.entropy, terms.divergence(), terms.clipped(clip))
     return torch.stack([part.sum() for part in parts])
-
-
-def pieces(size: int, count: int) -> Iterator[slice]:
-    """Cut `size` rows into `count` slices of nearly equal length, none of them empty."""
-    count = min(size, count)
-    for i in range(count):
-        yield slice(size * i // count, size * (i + 1) // count)
 
 
 def cut(batch: Minibatch, rows: slice) -> Minibatch:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,7 @@ from briskrl.core.spec import ActionSpec, ArraySpec, DiscreteSpec, MultiDiscrete
 from briskrl.core.types import Array, Bools, Ints
 from briskrl.nets.bodies import BodyOptions
 from briskrl.nets.build import QNetwork, QOptions, build_q_network
+from briskrl.nets.compute import Compute
 from briskrl.nets.parameters import load_parameters
 
 
@@ -28,21 +31,25 @@ class QPolicy:
         self.network = value_network(config, obs, num_actions(action), torch.Generator())
         load_parameters(self.network, arrays)
         self.network.eval()
-        self._device = torch.device("cpu")
-        self._support = support_of(config, self._device)
+        self._compute = Compute(torch.device("cpu"))
+        self._support = support_of(config, self._compute.device)
 
     def act(self, obs: Array, mask: Bools | None) -> Ints:
         """Greedy actions (N,)."""
-        return greedy_actions(self.network, obs, mask, self._support, self._device)
+        return greedy_actions(self.network, obs, mask, self._support, self._compute)
 
 
 @torch.inference_mode()
 def greedy_actions(
-    network: QNetwork, obs: Array, mask: Bools | None, support: Tensor | None, device: torch.device
+    network: Callable[[Tensor], Tensor],
+    obs: Array,
+    mask: Bools | None,
+    support: Tensor | None,
+    compute: Compute,
 ) -> Ints:
     """The legal action of highest value, (N,) int64."""
-    values = action_values(network(torch.from_numpy(obs).to(device)), support)
-    legal = None if mask is None else torch.from_numpy(mask).to(device)
+    values = action_values(network(compute.tensor(obs)), support)
+    legal = None if mask is None else compute.tensor(mask)
     actions: Ints = legal_values(values, legal).argmax(1).cpu().numpy()
     return actions
 
