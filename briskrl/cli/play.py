@@ -24,7 +24,8 @@ examples:
   brisk play runs/NAME --seed 3 --fps 30
   brisk play runs/NAME --gif game.gif
   brisk play snake                        the hand-written player
-  brisk play snake --player random --height 6 --width 6"""
+  brisk play snake --player random --height 6 --width 6
+  brisk play gym:FrozenLake-v1            any Gymnasium environment, as text if it has any"""
 
 HOME, CLEAR_BELOW = "\x1b[H", "\x1b[J"
 COLOURS = {"H": "\x1b[1;92m", "o": "\x1b[32m", "t": "\x1b[36m", "*": "\x1b[1;91m", ".": "\x1b[90m"}
@@ -60,6 +61,8 @@ class Frame:
     """Text, or an image (H, W, 3) uint8."""
     ended: str | None
     """How the game went, in words, after its last frame."""
+    board: bool = True
+    """Whether a text is a board of cells that may be coloured."""
 
 
 def run(argv: list[str]) -> int:
@@ -82,12 +85,9 @@ def games(agent: Agent, mode: str, options: PlayOptions) -> Iterator[Frame]:
     """The frames of whole games, played one after another."""
     from briskrl.core.rng import derive_seed
     from briskrl.core.types import StepBuffers
-    from briskrl.envs.make import make_env
 
-    env: Any = make_env(agent.env, 1, config=agent.env_config, hold_ended=True)
-    if mode not in getattr(env, "metadata", {}).get("render_modes", []):
-        raise ConfigError(f"The environment {agent.env!r} cannot be drawn as {mode}.")
-    env.render_mode, env.cell_px = mode, options.cell_px
+    env = _open(agent, mode)
+    env.cell_px = options.cell_px
     buffers = StepBuffers.allocate(env.env_spec, 1)
     try:
         for game in range(options.episodes):
@@ -98,18 +98,45 @@ def games(agent: Agent, mode: str, options: PlayOptions) -> Iterator[Frame]:
         env.close()
 
 
+def _open(agent: Agent, mode: str) -> Any:
+    """The environment, ready to be drawn; as text it may be told in numbers instead."""
+    from briskrl.envs.make import make_env
+
+    if mode == "ansi":
+        probe: Any = make_env(agent.env, 1, config=agent.env_config, hold_ended=True)
+        if mode not in getattr(probe, "metadata", {}).get("render_modes", []):
+            return probe
+        probe.close()
+    return make_env(agent.env, 1, config=agent.env_config, hold_ended=True, render_mode=mode)
+
+
 def _one_game(agent: Agent, env: Any, buffers: Any) -> Iterator[Frame]:
-    yield Frame(env.render()[0], None)
+    board = not agent.env.startswith("gym:")
+    yield Frame(_picture(env, buffers, None), None, board)
     while True:
-        env.step_into(agent.policy.act(buffers.obs, buffers.mask), buffers)
-        picture = env.render()[0]
+        action = agent.policy.act(buffers.obs, buffers.mask)
+        env.step_into(action, buffers)
+        picture = _picture(env, buffers, action[0])
         stats = env.drain_stats()
         if stats.count:
             how = "won" if stats.won[0] else "over"
             score, steps, ret = stats.score[0], stats.steps[0], stats.ret[0]
-            yield Frame(picture, f"{how}: score {score:g} in {steps} steps, return {ret:.2f}")
+            told = f"{how}: score {score:g} in {steps} steps, return {ret:.2f}"
+            yield Frame(picture, told, board)
             return
-        yield Frame(picture, None)
+        yield Frame(picture, None, board)
+
+
+def _picture(env: Any, buffers: Any, action: Any) -> Any:
+    """What the environment draws, or the numbers of the last step if it draws nothing."""
+    if env.render_mode is not None:
+        return env.render()[0]
+    import numpy as np
+
+    seen = np.array2string(buffers.obs[0], precision=3, threshold=16, max_line_width=200)
+    if action is None:
+        return f"obs {seen}"
+    return f"action {action}  reward {buffers.reward[0]:g}  obs {seen}"
 
 
 def show(frames: Iterator[Frame], fps: float) -> None:
@@ -119,7 +146,8 @@ def show(frames: Iterator[Frame], fps: float) -> None:
         print("\x1b[2J", end="")
     for frame in frames:
         if terminal:
-            print(f"{HOME}{colour(frame.picture)}{CLEAR_BELOW}", flush=True)
+            picture = colour(frame.picture) if frame.board else frame.picture
+            print(f"{HOME}{picture}{CLEAR_BELOW}", flush=True)
             time.sleep(1 / fps)
         else:
             print(frame.picture)

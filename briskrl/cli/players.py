@@ -115,23 +115,28 @@ class RandomPolicy:
 
     def __init__(self, env: str, config: Any, seed: int) -> None:
         from briskrl.core.rng import Streams
-        from briskrl.core.spec import DiscreteSpec
         from briskrl.envs.make import make_env
 
-        probe = make_env(env, 1, config=config)
-        action = probe.env_spec.action
+        probe = make_env(env, 1, config=config, hold_ended=True)
+        self._action = probe.env_spec.action
         probe.close()
-        if not isinstance(action, DiscreteSpec):
-            raise ConfigError(f"The environment {env!r} has no discrete actions to choose from.")
-        self._num_actions = action.n
         self._rng = Streams(seed)["random player"]
 
     def act(self, obs: Array, mask: Bools | None) -> Array:
-        """Actions (N,) for observations (N, *obs)."""
+        """Actions (N,) or (N, D) for observations (N, *obs)."""
         import numpy as np
 
+        from briskrl.core.spec import BoxSpec, MultiDiscreteSpec
+
+        action, count = self._action, len(obs)
+        if isinstance(action, BoxSpec):
+            # A space without bounds has no equal chances; a few units are as good as any.
+            low, high = max(action.low, -10.0), min(action.high, 10.0)
+            return self._rng.uniform(low, high, (count, *action.shape)).astype(np.float32)
+        if isinstance(action, MultiDiscreteSpec):
+            return self._rng.integers(0, action.nvec, (count, len(action.nvec)))
         if mask is None:
-            return self._rng.integers(0, self._num_actions, len(obs))
+            return self._rng.integers(0, action.n, count)
         # A row without legal actions may take any.
         weights = self._rng.random(mask.shape) * np.where(mask.any(1, keepdims=True), mask, True)
         actions: Array = weights.argmax(1)

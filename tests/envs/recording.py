@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
+from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec
 from briskrl.core.types import EpisodeStats, StepBuffers
 from briskrl.envs.base import VecEnv
 
@@ -29,9 +29,16 @@ def poison(out: StepBuffers, byte: int) -> None:
 
 
 def random_actions(spec: EnvSpec, num_steps: int, num_envs: int, seed: int = 0) -> np.ndarray:
-    assert isinstance(spec.action, DiscreteSpec)
     rng = np.random.default_rng(seed)
-    return rng.integers(spec.action.n, size=(num_steps, num_envs))
+    if isinstance(spec.action, DiscreteSpec):
+        return rng.integers(spec.action.n, size=(num_steps, num_envs))
+    if isinstance(spec.action, MultiDiscreteSpec):
+        nvec = spec.action.nvec
+        return rng.integers(nvec, size=(num_steps, num_envs, len(nvec)))
+    # Some of them beyond the bounds, as a policy's are.
+    low, high = 1.5 * spec.action.low, 1.5 * spec.action.high
+    shape = (num_steps, num_envs, *spec.action.shape)
+    return rng.uniform(low, high, size=shape).astype(np.float32)
 
 
 @dataclass

@@ -16,8 +16,7 @@ class GymConfig:
     ALIASES: ClassVar[dict[str, str]] = {"import": "packages"}
 
     backend: Literal["auto", "sync", "process", "async"] = "auto"
-    """Where environments are stepped: in this process, in workers that wait for one another, in
-    workers that do not; auto measures and chooses."""
+    """Stepped in this process (sync), by workers in step (process) or not (async); auto measures."""
     workers: Annotated[int, Meta(ge=0, le=1024)] = 0
     """Processes of the process and async backends; 0 means one per core."""
     min_ready: Annotated[int, Meta(ge=0)] = 0
@@ -25,8 +24,7 @@ class GymConfig:
     env_timeout: Annotated[float, Meta(gt=0)] = 60.0
     """Seconds after which an environment in a worker counts as stuck."""
     on_env_error: Literal["stop", "respawn"] = "stop"
-    """What happens when an environment in a worker fails: stop, or truncate its episode and make
-    it anew."""
+    """If an environment in a worker fails: stop, or cut its episode off and make it anew."""
     max_steps: Annotated[int, Meta(ge=1)] | None = None
     """Steps after which an episode is cut off, instead of the limit it is registered with."""
     joint_actions: bool = False

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import gymnasium
 import numpy as np
 
-from briskrl.core.errors import BriskError
+from briskrl.core.errors import BriskError, ConfigError
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, EpisodeStats, StepBuffers
 from briskrl.envs.gym.host import EpisodeRows, Host
@@ -37,6 +38,7 @@ class GymSyncEnv:
     ) -> None:
         self.env_spec = spec
         self.num_envs = num_envs
+        self.render_mode = render_mode
         self.notes: list[str] = []
         """Sentences about how the environments are run, to be shown once."""
         self._own = StepBuffers.allocate(spec, num_envs)
@@ -108,9 +110,21 @@ class GymSyncEnv:
         self._ledger.clear()
         self._started = True
 
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the environments say about themselves, for example their render modes."""
+        return dict(self._host.envs[0].metadata)
+
     def render(self) -> list[Any]:
-        """What each environment draws in its render mode."""
-        return [env.render() for env in self._host.envs]
+        """What each environment draws in its render mode.
+
+        Raises:
+            ConfigError: It cannot, for example because a package is missing.
+        """
+        try:
+            return [env.render() for env in self._host.envs]
+        except (gymnasium.error.Error, ImportError) as error:
+            raise ConfigError(f"gym:{self._host.recipe.id} cannot be drawn: {error}.") from error
 
     def close(self) -> None:
         """Close every environment; may be called twice."""
