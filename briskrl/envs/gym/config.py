@@ -16,7 +16,7 @@ class GymConfig:
     ALIASES: ClassVar[dict[str, str]] = {"import": "packages"}
 
     backend: Literal["auto", "sync", "process", "async"] = "auto"
-    """Stepped in this process (sync), by workers in step (process) or not (async); auto measures."""
+    """Stepped here (sync), or by workers in step (process) or not (async); auto measures."""
     workers: Annotated[int, Meta(ge=0, le=1024)] = 0
     """Processes of the process and async backends; 0 means one per core."""
     min_ready: Annotated[int, Meta(ge=0)] = 0

@@ -47,16 +47,17 @@ def restore(env: gymnasium.Env[Any, Any], state: JSON) -> None:
     """Put back what `take` gave, into an environment made by the same recipe and once reset."""
     reader = _Reader()
     for layer, record in zip(layers(env), state, strict=True):
+        # In the order of writing, so that objects met twice are found again.
+        told = reader.read(record["state"])
         held = {name: reader.read(value) for name, value in record["attributes"].items()}
+        spaces = {name: reader.read(value) for name, value in record["spaces"].items()}
         if record["state"] is not None:
-            layer.set_state(reader.read(record["state"]))  # type: ignore[attr-defined]
+            layer.set_state(told)  # type: ignore[attr-defined]
         else:
-            for name in [name for name, value in vars(layer).items() if _is_state(name, value)]:
-                if name not in held:
-                    delattr(layer, name)
+            _forget(layer, held)
         vars(layer).update(held)
-        for name, generator in record["spaces"].items():
-            vars(layer)[name]._np_random = reader.read(generator)
+        for name, generator in spaces.items():
+            vars(layer)[name]._np_random = generator
 
 
 def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
@@ -74,18 +75,26 @@ def next_seed(seed: int, limit: int) -> int:
 
 
 def _take_layer(layer: gymnasium.Env[Any, Any], writer: _Writer) -> dict[str, JSON]:
-    own = not isinstance(layer, gymnasium.Wrapper) and _speaks(layer)
-    attributes = dict(vars(layer))
-    record: dict[str, JSON] = {"state": None, "attributes": {}, "spaces": {}}
-    if own:
-        record["state"] = writer.write(layer.get_state())  # type: ignore[attr-defined]
-        attributes = {"_np_random": attributes.get("_np_random")}
-    for name, value in attributes.items():
-        if isinstance(value, gymnasium.Space):
-            record["spaces"][name] = writer.write(_space_generator(value))
-        elif _is_state(name, value):
-            record["attributes"][name] = writer.write(value)
-    return record
+    held = dict(sorted(vars(layer).items()))
+    told = None
+    if not isinstance(layer, gymnasium.Wrapper) and _speaks(layer):
+        told = writer.write(layer.get_state())  # type: ignore[attr-defined]
+        held = {"_np_random": held["_np_random"]} if "_np_random" in held else {}
+    spaces = {name: value for name, value in held.items() if isinstance(value, gymnasium.Space)}
+    return {
+        "state": told,
+        "attributes": {
+            name: writer.write(value) for name, value in held.items() if _is_state(name, value)
+        },
+        "spaces": {name: writer.write(_space_generator(space)) for name, space in spaces.items()},
+    }
+
+
+def _forget(layer: gymnasium.Env[Any, Any], kept: dict[str, Any]) -> None:
+    """Delete what the environment has come to hold and the copied one did not."""
+    for name, value in list(vars(layer).items()):
+        if name not in kept and _is_state(name, value):
+            delattr(layer, name)
 
 
 def _speaks(layer: gymnasium.Env[Any, Any]) -> bool:

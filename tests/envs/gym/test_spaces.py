@@ -1,0 +1,244 @@
+"""How spaces of Gymnasium become arrays, and which are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from briskrl.core.errors import ConfigError
+from briskrl.core.spec import BoxSpec, DiscreteSpec, MultiDiscreteSpec
+from briskrl.envs.gym.actions import act
+from briskrl.envs.gym.batch import read_batch, write_batch
+from briskrl.envs.gym.spaces import UNBOUNDED, observe
+
+
+def written(space: spaces.Space[Any], value: Any) -> np.ndarray:
+    observer = observe(space)
+    row = np.full(observer.spec.shape, 77, observer.spec.dtype)
+    observer.write(value, row)
+    return row
+
+
+def test_a_float_box_becomes_a_float32_vector() -> None:
+    space = spaces.Box(-2, 3, (2, 2), np.float64)
+    spec = observe(space).spec
+    assert (spec.shape, spec.dtype, spec.low, spec.high) == ((4,), np.float32, -2, 3)
+    row = written(space, np.array([[0.1, 2], [3, -1]]))
+    np.testing.assert_array_equal(row, np.array([0.1, 2, 3, -1], np.float32))
+
+
+def test_bounds_without_an_end_become_finite() -> None:
+    spec = observe(spaces.Box(-np.inf, np.inf, (3,), np.float64)).spec
+    assert (spec.low, spec.high) == (-UNBOUNDED, UNBOUNDED)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int8, np.float16])
+def test_boxes_of_other_numbers_become_float32(dtype: Any) -> None:
+    row = written(spaces.Box(0, 100, (3,), dtype), np.array([1, 50, 100], dtype))
+    np.testing.assert_array_equal(row, np.array([1, 50, 100], np.float32))
+
+
+def test_bytes_stay_bytes() -> None:
+    row = written(spaces.Box(0, 255, (128,), np.uint8), np.arange(128, dtype=np.uint8))
+    assert row.dtype == np.uint8
+    np.testing.assert_array_equal(row, np.arange(128))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32])
+def test_an_image_becomes_planes(dtype: Any) -> None:
+    image = np.arange(5 * 7 * 3).reshape(5, 7, 3).astype(dtype)
+    row = written(spaces.Box(0, 255, (5, 7, 3), dtype), image)
+    assert row.shape == (3, 5, 7)
+    assert row.dtype == dtype
+    for channel in range(3):
+        np.testing.assert_array_equal(row[channel], image[:, :, channel])
+
+
+def test_planes_stay_planes() -> None:
+    stack = np.arange(4 * 84 * 84, dtype=np.int64).reshape(4, 84, 84).astype(np.uint8)
+    np.testing.assert_array_equal(written(spaces.Box(0, 255, (4, 84, 84), np.uint8), stack), stack)
+
+
+def test_discrete_becomes_a_one_hot_vector_from_its_start() -> None:
+    row = written(spaces.Discrete(4, start=-1), np.int64(1))
+    np.testing.assert_array_equal(row, [0, 0, 1, 0])
+
+
+def test_multi_discrete_becomes_one_hot_vectors_in_a_row() -> None:
+    row = written(spaces.MultiDiscrete([2, 3], start=[0, 10]), np.array([1, 12]))
+    np.testing.assert_array_equal(row, [0, 1, 0, 0, 1])
+
+
+def test_multi_binary_becomes_its_bits() -> None:
+    row = written(spaces.MultiBinary((2, 2)), np.array([[1, 0], [0, 1]], np.int8))
+    np.testing.assert_array_equal(row, [1, 0, 0, 1])
+
+
+def test_nested_members_follow_one_another() -> None:
+    space = spaces.Dict(
+        {
+            "z": spaces.Tuple((spaces.Discrete(2), spaces.Box(-1, 9, (2,), np.float32))),
+            "a": spaces.MultiBinary(1),
+        }
+    )
+    value = {"z": (1, np.array([5, 6], np.float32)), "a": np.array([1], np.int8)}
+    parts = {"z": [0, 1, 5, 6], "a": [1]}
+    expected = np.concatenate([parts[key] for key in space.spaces])
+    np.testing.assert_array_equal(written(space, value), expected)
+    assert (observe(space).spec.low, observe(space).spec.high) == (-1, 9)
+
+
+@pytest.mark.parametrize(
+    ("space", "told"),
+    [
+        (spaces.Text(5), "Text space"),
+        (spaces.Sequence(spaces.Discrete(2)), "Sequence space"),
+        (spaces.Graph(spaces.Discrete(2), None), "Graph space"),
+        (spaces.OneOf([spaces.Discrete(2)]), "OneOf space"),
+        (spaces.Dict(words=spaces.Text(3)), r"\['words'\] is a Text space"),
+        (spaces.Dict(view=spaces.Box(0, 255, (8, 8, 3), np.uint8)), r"\['view'\] is an image"),
+        (spaces.Discrete(10**6), "too many choices"),
+    ],
+)
+def test_other_observations_are_refused_with_the_reason(space: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        observe(space, "gym:X")
+
+
+@pytest.mark.parametrize(
+    ("space", "value"),
+    [
+        (spaces.Box(-1, 1, (4,), np.float32), np.zeros(3, np.float32)),
+        (spaces.Box(-1, 1, (4,), np.float32), np.float32(1)),
+        (spaces.Box(-1, 1, (4,), np.float32), np.zeros((1, 4), np.float32)),
+        (spaces.Discrete(3), 3),
+        (spaces.Discrete(3), -1),
+        (spaces.MultiDiscrete([2, 2]), np.array([0, 2])),
+        (spaces.Dict(a=spaces.Discrete(2)), {"b": 1}),
+        (spaces.Tuple((spaces.Discrete(2), spaces.Discrete(2))), (1,)),
+    ],
+)
+def test_an_observation_outside_its_space_is_refused(space: Any, value: Any) -> None:
+    with pytest.raises(ValueError, match="observation"):
+        written(space, value)
+
+
+def test_discrete_actions_count_from_the_start() -> None:
+    actor = act(spaces.Discrete(3, start=5), joint=False)
+    assert actor.spec == DiscreteSpec(3)
+    assert actor.read is not None
+    assert [int(actor.read(np.int64(k))) for k in range(3)] == [5, 6, 7]
+    assert act(spaces.Discrete(3), joint=False).read is None
+
+
+def test_several_choices_are_handed_over_as_members_of_their_space() -> None:
+    space = spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 0], [0, 2]])
+    actor = act(space, joint=False)
+    assert actor.spec == MultiDiscreteSpec((2, 3, 4, 5))
+    assert actor.read is not None
+    row = np.array([1, 2, 3, 4])
+    value = actor.read(row)
+    assert space.contains(value)
+    np.testing.assert_array_equal(value, [[2, 2], [3, 6]])
+    assert not np.shares_memory(value, row)
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.MultiDiscrete([3, 2], start=[1, 0]), spaces.MultiBinary(3)]
+)
+def test_a_joint_action_reaches_every_combination_once(space: Any) -> None:
+    actor = act(space, joint=True)
+    assert isinstance(actor.spec, DiscreteSpec)
+    assert actor.read is not None
+    values = [actor.read(np.int64(k)) for k in range(actor.spec.n)]
+    assert all(space.contains(value) for value in values)
+    assert (
+        len({value.tobytes() for value in values})
+        == actor.spec.n
+        == (6 if space.shape == (2,) else 8)
+    )
+
+
+def test_too_many_combinations_are_refused() -> None:
+    with pytest.raises(ConfigError, match="combinations"):
+        act(spaces.MultiDiscrete([100, 100, 100]), joint=True)
+
+
+def test_box_actions_are_clipped_element_by_element() -> None:
+    space = spaces.Box(np.array([[-1, -2]]), np.array([[1, 5]]), dtype=np.float64)
+    actor = act(space, joint=False)
+    assert actor.spec == BoxSpec((2,), -2.0, 5.0)
+    assert actor.read is not None
+    row = np.array([-3, 9], np.float32)
+    value = actor.read(row)
+    assert value.dtype == np.float64
+    np.testing.assert_array_equal(value, [[-1, 5]])
+    np.testing.assert_array_equal(row, [-3, 9])
+
+
+@pytest.mark.parametrize(
+    ("space", "told"),
+    [
+        (spaces.Text(3), "Text space"),
+        (spaces.Dict(a=spaces.Discrete(2)), "Dict space"),
+        (spaces.Box(0, 9, (2,), np.int32), "Box of int32"),
+    ],
+)
+def test_other_actions_are_refused_with_the_reason(space: Any, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        act(space, joint=False, told="gym:X")
+
+
+OBSERVED = [
+    spaces.Box(-1, 1, (3,), np.float64),
+    spaces.Box(-1, 1, (2, 2), np.float32),
+    spaces.Box(0, 255, (5, 6, 3), np.uint8),
+    spaces.Discrete(4, start=2),
+    spaces.MultiDiscrete([2, 3]),
+    spaces.Dict(a=spaces.Discrete(2), b=spaces.Box(-1, 1, (2,), np.float32)),
+]
+
+
+@pytest.mark.parametrize("space", OBSERVED, ids=str)
+def test_a_batch_is_written_as_its_members_are(space: Any) -> None:
+    from gymnasium.vector.utils import concatenate, create_empty_array
+
+    space.seed(0)
+    values = [space.sample() for _ in range(4)]
+    observer = observe(space)
+    shape = (4, *observer.spec.shape)
+    one_by_one, at_once = np.zeros((2, *shape), observer.spec.dtype)
+    for value, row in zip(values, one_by_one, strict=True):
+        observer.write(value, row)
+    batch = concatenate(space, values, create_empty_array(space, 4))
+    write_batch(space, observer, 4)(batch, at_once)
+    np.testing.assert_array_equal(at_once, one_by_one)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Discrete(4, start=2),
+        spaces.MultiDiscrete([[2, 3]], start=[[1, 4]]),
+        spaces.MultiBinary(3),
+        spaces.Box(np.array([[-1, -2]]), np.array([[1, 5]]), dtype=np.float64),
+    ],
+    ids=str,
+)
+def test_a_batch_of_actions_is_read_as_its_members_are(space: Any) -> None:
+    actor = act(space, joint=False)
+    assert actor.read is not None
+    rng = np.random.default_rng(0)
+    if isinstance(actor.spec, DiscreteSpec):
+        actions: Any = rng.integers(actor.spec.n, size=5)
+    elif isinstance(actor.spec, MultiDiscreteSpec):
+        actions = rng.integers(actor.spec.nvec, size=(5, len(actor.spec.nvec)))
+    else:
+        actions = rng.normal(0, 4, (5, *actor.spec.shape)).astype(np.float32)
+    batch = read_batch(space)(actions)
+    assert not np.shares_memory(batch, actions)
+    for row, member in zip(actions, batch, strict=True):
+        np.testing.assert_array_equal(actor.read(row), member)
