@@ -86,7 +86,7 @@ class PolicyTerms:
 
     def divergence(self) -> Tensor:
         """Unbiased estimates of the KL divergence from the anchor, none below 0 (Schulman 2020)."""
-        return self.log_ratio.exp() - 1 - self.log_ratio
+        return torch.expm1(self.log_ratio) - self.log_ratio
 
     def clipped(self, clip: float) -> Tensor:
         """Where the clip of the policy's step holds."""

@@ -29,8 +29,8 @@ def spec(*, shape=(5,), dtype=np.float32, mask=False) -> EnvSpec:
     )
 
 
-def make(config: DQNConfig, env: EnvSpec | None = None, seed: int = 0) -> DQN:
-    return DQN(config, env or spec(), Streams(seed), Compute(torch.device("cpu")))
+def make(config: DQNConfig, env: EnvSpec | None = None, seed: int = 0, **compute) -> DQN:
+    return DQN(config, env or spec(), Streams(seed), Compute(torch.device("cpu"), **compute))
 
 
 def small(**options) -> DQNConfig:
@@ -253,3 +253,40 @@ def test_continuous_actions_and_planeless_cnns_are_refused():
         make(small(), box)
     with pytest.raises(ConfigError, match="planes"):
         make(small(body="cnn"))
+
+
+@pytest.mark.parametrize("preset", ["dqn", "per-dqn", "rainbow"])
+def test_accumulated_pieces_make_the_same_updates(preset):
+    results = []
+    for count in (1, 3):
+        algo = make(small(**DQN_PRESETS[preset], grad_accumulation=count))
+        errors = algo.update(random_batch(spec(), 5), 5, Clock()).copy()
+        results.append((parameters(algo), errors))
+    assert results[0][0] == pytest.approx(results[1][0], abs=1e-5)
+    assert results[0][1] == pytest.approx(results[1][1], abs=1e-3)
+
+
+def test_more_pieces_than_transitions_are_refused():
+    assert "grad_accumulation 9 is larger" in small(grad_accumulation=9).check()[0]
+    assert not small(grad_accumulation=8).check()
+
+
+def learnt_apart(preset, **compute):
+    """How far parameters are from a plain run's, as a share of the way they went."""
+    plain, other = (make(small(**DQN_PRESETS[preset]), **how) for how in ({}, compute))
+    start = parameters(plain)
+    for algo in (plain, other):
+        algo.update(random_batch(spec(), 10), 10, Clock())
+    apart = np.abs(parameters(plain) - parameters(other)).mean()
+    return apart / np.abs(parameters(plain) - start).mean()
+
+
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_half_precision_learns_about_the_same(preset):
+    assert 0 < learnt_apart(preset, amp=True) < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_compiled_networks_learn_the_same(preset):
+    assert learnt_apart(preset, compile=True) < 0.01
