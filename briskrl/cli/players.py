@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from briskrl.cli.flags import Parser, add_flags, flag_layer
 from briskrl.cli.targets import find_target
-from briskrl.core.config import build
+from briskrl.core.config import build, config_error, without_aliases
 from briskrl.core.errors import ConfigError, nearest
 from briskrl.envs.registry import ENVS
 from briskrl.train.resolve import env_config_class
@@ -58,7 +58,10 @@ def read_words(parser: Parser, argv: list[str], options: type) -> Words:
     chosen: Any = build(options, layer.values)
     env: Any = None
     if isinstance(target, str):
-        env = build(classes["env_config"], layer.table("env_config"))
+        values, wrong = without_aliases(classes["env_config"], layer.table("env_config"))
+        if wrong:
+            raise config_error(wrong)
+        env = build(classes["env_config"], values)
     assert target is not None
     return Words(target, chosen, env, args)
 

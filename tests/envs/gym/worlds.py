@@ -56,7 +56,15 @@ class DictWorld(World):
 
 
 class ImageWorld(World):
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
     observation_space = spaces.Box(0, 255, (4, 5, 3), np.uint8)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def render(self) -> Any:
+        assert self.render_mode == "rgb_array"
+        return self.see().repeat(8, axis=0).repeat(8, axis=1)
 
     def see(self) -> Any:
         image = np.zeros((4, 5, 3), np.uint8)

@@ -1,0 +1,135 @@
+"""Gymnasium environments on the command line."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from briskrl.cli.flags import read_word
+from briskrl.cli.main import main
+from briskrl.cli.train import read_words
+from briskrl.core.config_file import read_file
+from briskrl.core.errors import BriskError
+from briskrl.envs.gym.config import GymConfig
+from briskrl.train.resolve import load_config, resolve
+
+
+def train_words(*words: str) -> GymConfig:
+    config = read_words(["gym:CartPole-v1", *words])[0].env_config
+    assert isinstance(config, GymConfig)
+    return config
+
+
+def test_packages_may_be_repeated_or_listed() -> None:
+    config = train_words("--import", "a.b", "--import", "c,d")
+    assert config.packages == ("a.b", "c", "d")
+
+
+@pytest.mark.parametrize(
+    ("words", "table"),
+    [
+        (["x=1"], {"x": 1}),
+        (["x=1,y=abc", "z=true"], {"x": 1, "y": "abc", "z": True}),
+        (['{"x": [1, 2], "y": {"z": 0.5}}'], {"x": [1, 2], "y": {"z": 0.5}}),
+    ],
+)
+def test_arguments_are_json_or_pairs(words: list[str], table: dict[str, object]) -> None:
+    given = [part for word in words for part in ("--env-args", word)]
+    assert train_words(*given).env_args == table
+
+
+@pytest.mark.parametrize("word", ["zz", "{oops", "=3"])
+def test_arguments_that_are_neither_are_refused(word: str) -> None:
+    assert read_word(word, dict[str, object]) == word
+    with pytest.raises(BriskError, match="a table of keys and values"):
+        train_words("--env-args", word)
+
+
+def test_flags_of_one_family_may_come_before_its_name() -> None:
+    config, _ = read_words(["--backend", "sync", "--max-steps", "7", "gym:CartPole-v1"])
+    assert config.env == "gym:CartPole-v1"
+    assert (config.env_config.backend, config.env_config.max_steps) == ("sync", 7)
+
+
+def test_a_file_may_hold_arguments_as_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "lake.toml"
+    path.write_text(
+        'env = "gym:FrozenLake-v1"\n[env_config]\npackages = ["a"]\nmax_steps = 9\n'
+        "[env_config.env_args]\nis_slippery = false\n"
+    )
+    config = resolve([read_file(path)])
+    assert config.env_config == GymConfig(
+        packages=("a",), max_steps=9, env_args={"is_slippery": False}
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "lake"
+    words = ["gym:FrozenLake-v1", "--num-envs", "8", "--steps", "600", "--run-dir", str(folder)]
+    arguments = ["--learning-starts", "100", "--env-args", "is_slippery=false", "--no-warmup"]
+    assert main(["train", *words, *arguments]) == 0
+    return folder
+
+
+def test_a_run_keeps_how_its_environments_are_made(trained: Path) -> None:
+    config = load_config(trained / "config.toml")
+    assert config.env == "gym:FrozenLake-v1"
+    assert config.env_config.env_args == {"is_slippery": False}
+
+
+def test_a_trained_policy_is_measured(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", str(trained), "--episodes", "5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["episodes"] == 5
+
+
+def test_a_game_is_shown_as_text(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", str(trained)]) == 0
+    out = capsys.readouterr().out
+    assert "FHFH" in out.replace("\x1b[41m", "").replace("\x1b[0m", "")
+    assert "over: score" in out
+
+
+def test_without_text_a_game_is_told_in_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", "gym:Pendulum-v1", "--max-steps", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("obs [")
+    assert [line.split()[0] for line in lines[1:6]] == ["action"] * 5
+    assert "in 5 steps" in lines[6]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pygame") is not None, reason="pygame is installed")
+def test_a_gif_without_pygame_is_refused_with_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gif = tmp_path / "game.gif"
+    assert main(["play", "gym:CartPole-v1", "--gif", str(gif)]) == 2
+    assert "pip install" in capsys.readouterr().err
+    assert not gif.exists()
+
+
+def test_a_gif_is_what_the_environment_draws(tmp_path: Path) -> None:
+    from PIL import Image
+
+    gif = tmp_path / "game.gif"
+    name = "gym:brisktest/ImageWorld-v0"
+    words = ["--import", "tests.envs.gym.worlds", "--gif", str(gif), "--seed", "2"]
+    assert main(["play", name, *words]) == 0
+    with Image.open(gif) as image:
+        assert image.size == (40, 32)
+        assert 2 <= image.n_frames <= 21  # type: ignore[attr-defined]
+
+
+def test_a_misspelt_id_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "gym:CartPoll-v1"]) == 2
+    assert "Did you mean gym:CartPole-v1" in capsys.readouterr().err
+
+
+def test_the_family_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["envs"]) == 0
+    assert "gym:CartPole-v1" in capsys.readouterr().out
+    assert main(["envs", "gym:Anything-v0"]) == 0
+    assert "--env-args" in capsys.readouterr().out
