@@ -24,8 +24,8 @@ from briskrl.core.config import (
 from briskrl.core.config_file import Layer
 from briskrl.core.errors import BriskError, nearest
 
-SKIPPED = ("env_config", "algo_config")
-"""Fields without a flag: their own fields have one each."""
+SKIPPED = ("env_config", "algo_config", "curriculum")
+"""Fields without a flag: tables, whose own fields have one each, or which only a file can hold."""
 
 
 class Parser(argparse.ArgumentParser):

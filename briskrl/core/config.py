@@ -148,6 +148,9 @@ def convert(value: Any, hint: Any) -> Any:
     Raises:
         ValueError: It does not fit; the text says what would, as in "a number above 0."
     """
+    nested = _record_class(hint)
+    if nested is not None:
+        return _convert_records(value, nested)
     try:
         result = msgspec.convert(value, hint, strict=True)
     except (msgspec.ValidationError, OverflowError, RecursionError):
@@ -155,6 +158,35 @@ def convert(value: Any, hint: Any) -> Any:
     if not _is_sound(result):
         raise ValueError(f"{describe(hint)}, without nan, infinity or control characters.")
     return result
+
+
+def _record_class(hint: Any) -> type | None:
+    """The config class of a field that holds a list of tables."""
+    if get_origin(hint) is not tuple:
+        return None
+    member: type = get_args(hint)[0]
+    return member if dataclasses.is_dataclass(member) else None
+
+
+def _convert_records(value: Any, cls: type) -> tuple[Any, ...]:
+    """A list of tables as config objects; objects of the class may stand for their tables.
+
+    Raises:
+        ValueError: It is no such list, or a table of it is wrong.
+    """
+    if not isinstance(value, list | tuple):
+        raise ValueError("a list of tables.")
+    records: list[Any] = []
+    for number, item in enumerate(value, 1):
+        if isinstance(item, cls):
+            item = {field.name: getattr(item, field.name) for field in dataclasses.fields(cls)}
+        if not isinstance(item, Mapping):
+            raise ValueError(f"a list of tables; number {number} is none.")
+        record, problems = try_build(cls, settings(item))
+        if problems:
+            raise ValueError(f"a list of sound tables. In number {number}: {' '.join(problems)}")
+        records.append(record)
+    return tuple(records)
 
 
 def config_error(problems: list[str]) -> ConfigError:
@@ -170,11 +202,15 @@ def to_dict(config: Any) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
-        if dataclasses.is_dataclass(value):
-            plain[field.name] = to_dict(value)
-        elif value is not None:
-            plain[field.name] = list(value) if isinstance(value, tuple) else value
+        if value is not None:
+            plain[field.name] = _plain(value)
     return plain
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return to_dict(value)
+    return [_plain(member) for member in value] if isinstance(value, tuple) else value
 
 
 def to_toml(config: Any) -> str:

@@ -74,7 +74,7 @@ def action_to_dict(action: ActionSpec) -> dict[str, Any]:
 def action_from_dict(data: Mapping[str, Any]) -> ActionSpec:
     """The spec that `action_to_dict` described."""
     fields = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
-    cls: Any = _ACTION_KINDS[fields.pop("kind")]
+    cls: Any = _ACTION_KINDS[str(fields.pop("kind"))]
     action: ActionSpec = cls(**fields)
     return action
 

@@ -47,6 +47,13 @@ class Memory(ChunkSource, Protocol):
         """
         ...
 
+    def cut(self, now: StepBuffers) -> None:
+        """End the episodes under way: each env's last transition is truncated at `now`.
+
+        For environments that are about to begin new episodes of their own accord.
+        """
+        ...
+
     def clear(self) -> None:
         """Forget everything; what follows is what a newly built memory would do."""
         ...

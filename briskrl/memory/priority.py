@@ -139,6 +139,10 @@ class PrioritizedReplay:
             self._tree, out.index, errors, updates, self.alpha, ERROR_OFFSET, self._largest
         )
 
+    def cut(self, now: StepBuffers) -> None:
+        """End the episodes under way: each env's last transition is truncated at `now`."""
+        self._replay.cut(now)
+
     def clear(self) -> None:
         """Forget everything; what follows is what a newly built memory would do.
 

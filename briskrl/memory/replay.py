@@ -180,6 +180,19 @@ class ReplayBuffer:
             self._mask_out(out),
         )
 
+    def cut(self, now: StepBuffers) -> None:
+        """End the episodes under way: each env's last transition is truncated at `now`."""
+        ring = self.ring
+        envs = np.flatnonzero(self._counts)
+        rows = (self.cursor[kernels.HEAD, envs] - 1) % self.num_rows
+        slots = rows * self.num_envs + envs
+        under_way = ring.flags[slots] == 0
+        slots, envs = slots[under_way], envs[under_way]
+        ring.flags[slots] = kernels.TRUNCATED
+        ring.final_obs[slots] = _rows_of(now.obs, self.num_envs, ring.obs)[envs]
+        if ring.mask.shape[1]:
+            ring.final_mask[slots] = self._mask_of(now.mask, self.num_envs)[envs]
+
     def clear(self) -> None:
         """Forget everything; what follows is what a newly built memory would do.
 

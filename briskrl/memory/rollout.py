@@ -136,6 +136,16 @@ class RolloutBuffer:
             rollout.mask[at + 1, who] = after.mask[:count]
         self._filled[who] += 1
 
+    def cut(self, now: StepBuffers) -> None:
+        """End the episodes under way: each env's last transition is truncated at `now`."""
+        rollout = self._rollouts[self._current]
+        envs = np.flatnonzero(self._filled)
+        last = self._filled[envs] - 1
+        under_way = ~(rollout.terminated[last, envs] | rollout.truncated[last, envs])
+        last, envs = last[under_way], envs[under_way]
+        rollout.truncated[last, envs] = True
+        rollout.final_obs[last, envs] = now.obs[envs]
+
     def rollouts(self) -> list[Rollout]:
         """What there is to learn from, the newest first."""
         found = []

@@ -15,8 +15,13 @@ from briskrl.train.staging import Rows
 class Collecting(Protocol):
     """Whatever brings transitions into the memory."""
 
+    @property
+    def now(self) -> StepBuffers:
+        """Row i: the observation and mask that env i acts on next."""
+        ...
+
     def start(self, seed: int) -> None:
-        """Begin the first episodes."""
+        """Begin new episodes everywhere."""
         ...
 
     def collect(self) -> tuple[int, EpisodeStats]:
@@ -48,9 +53,14 @@ class Collector:
         self._timer = timer
         self._clock = clock
 
+    @property
+    def now(self) -> StepBuffers:
+        """What is acted on next."""
+        return self._rows.row().before
+
     def start(self, seed: int) -> None:
-        """Begin the first episodes."""
-        self._env.start(seed, self._rows.row().before)
+        """Begin new episodes everywhere."""
+        self._env.start(seed, self.now)
 
     def collect(self) -> tuple[int, EpisodeStats]:
         """Advance every environment by one transition; returns N and the episodes that ended."""
@@ -72,11 +82,11 @@ class Collector:
 
     def state(self) -> State:
         """The observations to act on next, and the environments."""
-        return State(saved_scene(self._rows.row().before, self._env))
+        return State(saved_scene(self.now, self._env))
 
     def load_state(self, state: State) -> None:
         """Continue with the saved observations and environments."""
-        load_scene(state.arrays, self._rows.row().before, self._env)
+        load_scene(state.arrays, self.now, self._env)
 
 
 def saved_scene(now: StepBuffers, env: VecEnv) -> dict[str, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
@@ -21,6 +21,28 @@ class Budget:
         """Whether either limit is reached."""
         by_steps = self.steps is not None and steps >= self.steps
         return by_steps or (self.episodes is not None and episodes >= self.episodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of a curriculum: how the environment differs, and when the stage is mastered."""
+
+    env: dict[str, Any] = field(default_factory=dict)
+    """Settings of the environment that differ from the run's own."""
+    until: Literal["score", "success", "steps"] = "score"
+    """What leads to the next stage: the mean score, the share of episodes won, or transitions."""
+    value: float = 0.0
+    """The mean score, share or number of transitions to reach."""
+    window: Annotated[int, Meta(ge=1, le=1_000_000)] = 500
+    """The most recent episodes of the stage that a mean or share is taken over."""
+
+    def check(self) -> list[str]:
+        """Combinations that cannot work, one sentence each."""
+        if self.until == "success" and not 0 < self.value <= 1:
+            return [f"value {self.value} must be above 0 and at most 1: a share of episodes won."]
+        if self.until == "steps" and self.value < 1:
+            return [f"value {self.value} must be 1 or more: a number of transitions."]
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +87,8 @@ class TrainConfig:
     """Seconds between rows of metrics.jsonl, and the longest that logs stay unwritten."""
     tensorboard: bool = False
     """Also write TensorBoard files into the run folder (needs the tensorboard extra)."""
+    curriculum: tuple[Stage, ...] = ()
+    """Stages to master before the task itself, each a table [[curriculum]] of a file."""
     env_config: Any = None
     """Settings of the environment; defaults if absent."""
     algo_config: Any = None

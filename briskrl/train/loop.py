@@ -45,6 +45,8 @@ def train(
     """
     given = None if env is None else adapt(env)
     if given is not None:
+        if config.curriculum:
+            raise ConfigError("A given environment has no settings that stages could change.")
         config = replace(config, env=GIVEN, env_config=None, num_envs=given.num_envs)
     config = complete(config)
     path = None if config.run_dir is None else Path(config.run_dir)

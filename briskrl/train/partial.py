@@ -37,8 +37,8 @@ class PartialCollector:
         self._clock = clock
         self._min_ready = min_ready
         spec, num_envs = env.env_spec, env.num_envs
-        self._now = StepBuffers.allocate(spec, num_envs)
-        """Row i: what env i acts on next, or acted on if it is at work."""
+        self.now = StepBuffers.allocate(spec, num_envs)
+        """Row i: what env i acts on next, or acts on if it is at work."""
         self._chosen = Decision.allocate(spec, num_envs)
         """Row i: what was last decided for env i."""
         self._before = StepBuffers.allocate(spec, num_envs)
@@ -47,9 +47,9 @@ class PartialCollector:
         self._at_work: Bools = np.zeros(num_envs, np.bool_)
 
     def start(self, seed: int) -> None:
-        """Begin the first episodes."""
+        """Begin new episodes everywhere."""
         self.settle()
-        self._env.start(seed, self._now)
+        self._env.start(seed, self.now)
 
     def collect(self) -> tuple[int, EpisodeStats]:
         """Send everybody who is free to work, then store what the first to finish bring."""
@@ -78,19 +78,19 @@ class PartialCollector:
 
     def state(self) -> State:
         """The observations to act on next, and the environments."""
-        return State(saved_scene(self._now, self._env))
+        return State(saved_scene(self.now, self._env))
 
     def load_state(self, state: State) -> None:
         """Continue with the saved observations and environments."""
         self.settle()
-        load_scene(state.arrays, self._now, self._env)
+        load_scene(state.arrays, self.now, self._env)
 
     def _decide(self, ids: Ints) -> None:
         count = len(ids)
-        obs = np.take(self._now.obs, ids, axis=0, out=self._before.obs[:count], mode="clip")
+        obs = np.take(self.now.obs, ids, axis=0, out=self._before.obs[:count], mode="clip")
         mask = None
-        if self._now.mask is not None and self._before.mask is not None:
-            mask = np.take(self._now.mask, ids, axis=0, out=self._before.mask[:count], mode="clip")
+        if self.now.mask is not None and self._before.mask is not None:
+            mask = np.take(self.now.mask, ids, axis=0, out=self._before.mask[:count], mode="clip")
         decision = Decision(self._decision.action[:count], self._decision.log_prob[:count])
         self._algo.act(obs, mask, self._clock, decision)
         self._chosen.action[ids] = decision.action
@@ -105,7 +105,7 @@ class PartialCollector:
 
     def _store(self, ids: Ints) -> None:
         count = len(ids)
-        now, before, after = self._now, self._before, self._after
+        now, before, after = self.now, self._before, self._after
         np.take(now.obs, ids, axis=0, out=before.obs[:count], mode="clip")
         np.take(self._chosen.action, ids, axis=0, out=self._decision.action[:count], mode="clip")
         np.take(self._chosen.log_prob, ids, out=self._decision.log_prob[:count], mode="clip")

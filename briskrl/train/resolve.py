@@ -28,7 +28,7 @@ from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import ConfigError, nearest
 from briskrl.core.registry import Registry, load_object
 from briskrl.envs.registry import ENVS
-from briskrl.train.config import TrainConfig
+from briskrl.train.config import Stage, TrainConfig
 
 TABLES = ("env_config", "algo_config")
 """Fields of TrainConfig that are tables in a file, and config objects in a resolved config."""
@@ -61,6 +61,8 @@ def resolve(layers: Sequence[Layer]) -> TrainConfig:
             problems += wrong
     run, wrong = try_build(TrainConfig, _known(TrainConfig, top))
     problems += wrong
+    if run is not None and built.get("env_config") is not None:
+        problems += _wrong_stages(run, built["env_config"])
     if run is None or problems:
         raise config_error(problems)
     return dataclasses.replace(run, **built)
@@ -106,6 +108,23 @@ def env_config_class(name: str) -> type:
 def algo_config_class(name: str) -> type:
     """The config class of a registered algorithm preset."""
     return _load(ALGOS, name)
+
+
+def stage_env_config(config: Any, stage: Stage | None) -> Any:
+    """The environment's settings in a stage of the curriculum, given those of the task itself."""
+    if stage is None:
+        return config
+    return build(type(config), settings(_values(config) | stage.env))
+
+
+def _wrong_stages(run: TrainConfig, config: Any) -> list[str]:
+    problems = []
+    for number, stage in enumerate(run.curriculum, 1):
+        try:
+            stage_env_config(config, stage)
+        except ConfigError as error:
+            problems.append(f"In stage {number} of the curriculum: {error}")
+    return problems
 
 
 def _values(config: Any) -> dict[str, Any]:

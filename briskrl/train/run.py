@@ -30,6 +30,7 @@ class Run:
         self.log = MetricLog(folder.path, flush_s=config.log_seconds, sinks=sinks)
         self.recent = RecentEpisodes()
         self._warmup_s = 0.0
+        self._stage = 0
         self._first_step = 0
         self._saved_step = -1
         self._last = (0.0, 0, 0.0)
@@ -46,6 +47,11 @@ class Run:
             self.reporter.on_note(note)
         self.session.load_parts(saved.parts, saved.clock)
         self.checkpointer.load_memory(saved, self.session.memory)
+        if not self.session.env.env_spec.exact_state:
+            self.session.restart_envs()
+            self.reporter.on_note(
+                "not bit-exact: these environments cannot be saved, so new episodes begin"
+            )
         logs = saved.parts["logs"]
         self.recent.load_state(State(logs.arrays, logs.scalars["recent"]))
         self.log.truncate_to(logs.scalars["offsets"])
@@ -78,6 +84,7 @@ class Run:
             exactness="bit-exact" if exact else "not bit-exact: env",
         )
         self._warmup_s = warmup_s
+        self._stage = self.session.curriculum.stage
         self._first_step = self.session.clock.env_steps
         self._last = (0.0, self._first_step, self.session.clock.fraction)
         self.session.timer.reset()
@@ -90,6 +97,16 @@ class Run:
             self.recent.add(ended)
             self.log.episodes(self.session.clock.env_steps, ended)
         self.log.tick()
+        self._tell_stage()
+
+    def _tell_stage(self) -> None:
+        """Say so when a stage of the curriculum has been mastered."""
+        curriculum = self.session.curriculum
+        if curriculum.stage != self._stage:
+            self._stage = curriculum.stage
+            self.recent = RecentEpisodes()
+            at = f"after {self.session.clock.env_steps:,} steps"
+            self.reporter.on_note(f"stage {self._stage} mastered {at}; now {curriculum.describe()}")
 
     def report(self) -> None:
         """Write a row of metrics and the status file, and tell the reporter."""
@@ -97,6 +114,8 @@ class Run:
         progress = self._progress(extras)
         row = asdict(progress)
         phases = row.pop("phases")
+        if self.session.config.curriculum:
+            extras["stage"] = self.session.curriculum.stage + 1
         self.log.metrics({**row, **extras})
         self.log.phases({"env_steps": progress.env_steps, **phases})
         self.folder.write_status({"state": "running", **row})

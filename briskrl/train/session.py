@@ -21,9 +21,11 @@ from briskrl.train.cadence import CADENCES, Cadence
 from briskrl.train.checkpoint import RunState
 from briskrl.train.collector import Collecting, Collector
 from briskrl.train.config import TrainConfig
+from briskrl.train.curriculum import Curriculum, refuse_unlike_stages
 from briskrl.train.device import Arithmetic, choose_device
 from briskrl.train.learner import LEARNERS, Learner
 from briskrl.train.partial import PartialCollector
+from briskrl.train.resolve import stage_env_config
 from briskrl.train.staging import Rows, Staging
 
 
@@ -42,9 +44,9 @@ class Session:
         self.clock = Clock(total_steps=budget.steps, total_episodes=budget.episodes)
         self.timer = PhaseTimer()
         self.streams = Streams(config.seed)
-        self.env = env or make_env(
-            config.env, config.num_envs, config=config.env_config, threads=config.threads
-        )
+        refuse_unlike_stages(config)
+        self.curriculum = Curriculum(config.curriculum)
+        self.env = env or self._make_env()
         spec = self.env.env_spec
         compute = Compute(self.device, config.amp, config.compile)
         self.algo = build_algorithm(config, spec, self.streams, compute)
@@ -63,7 +65,16 @@ class Session:
         self.last_collected, ended = self.collector.collect()
         self.learner.learn(self.cadence.due(self.last_collected))
         self.clock.iterations += 1
+        if self.curriculum.observe(self.last_collected, ended):
+            self.curriculum.promote()
+            self._enter_stage()
         return ended
+
+    def restart_envs(self) -> None:
+        """Begin new episodes everywhere, for environments that cannot go on where they were."""
+        self.collector.settle()
+        self.memory.cut(self.collector.now)
+        self.collector.start(derive_seed(self.config.seed, f"env after {self.clock.env_steps}"))
 
     def state(self) -> RunState:
         """Everything that decides how the run goes on."""
@@ -74,12 +85,16 @@ class Session:
             **self.algo.state(),
             "collector": self.collector.state(),
             "memory": self.memory.state(),
+            "curriculum": self.curriculum.state(),
             "bookkeeping": bookkeeping,
         }
         return RunState(parts=parts, clock=self.clock.state(), memory=self.memory)
 
     def load_parts(self, parts: dict[str, State], clock: dict[str, int]) -> None:
         """Continue from saved parts; the memory's chunks are loaded by the checkpointer."""
+        self.curriculum.load_state(parts["curriculum"])
+        if self.curriculum.stage != self._env_stage:
+            self._open_stage()
         self.algo.load_state(parts)
         # A rollout memory says which of its rows the collector acts on.
         self.memory.load_state(parts["memory"])
@@ -93,6 +108,29 @@ class Session:
         """Release the environments and give the process its settings back."""
         self._arithmetic.restore()
         self.env.close()
+
+    def _enter_stage(self) -> None:
+        self.collector.settle()
+        self.memory.cut(self.collector.now)
+        self._open_stage()
+        self.collector.start(derive_seed(self.config.seed, f"env of stage {self.curriculum.stage}"))
+
+    def _open_stage(self) -> None:
+        """Exchange the environments for those of the present stage."""
+        spec = self.env.env_spec
+        self.env.close()
+        self.env = self._make_env()
+        self.collector = self._build_collector(spec)
+
+    def _make_env(self) -> VecEnv:
+        config = self.config
+        self._env_stage = self.curriculum.stage
+        return make_env(
+            config.env,
+            config.num_envs,
+            config=stage_env_config(config.env_config, self.curriculum.present),
+            threads=config.threads,
+        )
 
     def _build_parts(self, spec: EnvSpec) -> tuple[Memory, Cadence, Learner]:
         num_envs = self.config.num_envs

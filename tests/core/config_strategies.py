@@ -13,7 +13,7 @@ from msgspec import Meta
 from briskrl.algos.config import DQNConfig, OnPolicyConfig
 from briskrl.core.config import field_hints
 from briskrl.envs.snake.config import SnakeConfig
-from briskrl.train.config import TrainConfig
+from briskrl.train.config import Stage, TrainConfig
 
 LARGE = 2**40
 
@@ -56,7 +56,8 @@ def floats(meta: Meta) -> st.SearchStrategy[float]:
 
 
 def fields(cls: type) -> st.SearchStrategy[dict[str, Any]]:
-    hints = {name: hint for name, hint in field_hints(cls).items() if hint is not Any}
+    odd = (Any, tuple[Stage, ...], dict[str, Any])
+    hints = {name: hint for name, hint in field_hints(cls).items() if hint not in odd}
     return st.fixed_dictionaries({name: values(hint) for name, hint in hints.items()})
 
 
@@ -98,13 +99,27 @@ on_policy_configs = fields(OnPolicyConfig).map(on_policy)
 snake_configs = fields(SnakeConfig).map(snake)
 
 
+def stage(drawn: dict[str, Any]) -> Stage:
+    least, most = {"success": (0.01, 1.0), "steps": (1.0, 1e12)}.get(drawn["until"], (-1e9, 1e9))
+    return Stage(**drawn | {"value": min(most, max(least, drawn["value"]))})
+
+
+stages = st.builds(
+    lambda drawn, food: stage(drawn | {"env": {"reward_food": food}}),
+    fields(Stage),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+
+
 @st.composite
-def train_configs(draw: st.DrawFn) -> TrainConfig:
+def train_configs(draw: st.DrawFn, *, curriculum: bool = True) -> TrainConfig:
     from briskrl.algos.registry import ALGOS
 
     algo = draw(st.sampled_from(sorted(ALGOS)))
     is_dqn = ALGOS.get(algo).config.endswith("DQNConfig")
     drawn = draw(fields(TrainConfig)) | {"env": "snake", "algo": algo}
+    if curriculum:
+        drawn["curriculum"] = tuple(draw(st.lists(stages, max_size=2)))
     if drawn["episodes"] is not None:
         drawn["max_episodes"] = None
     return TrainConfig(

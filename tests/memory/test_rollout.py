@@ -125,9 +125,9 @@ def test_an_environment_cannot_run_over_the_end_of_a_rollout():
     memory, feed = make(), Feed(make_spec(), N, seed=0)
     ids = np.array([2])
     for _ in range(T):
-        memory.write(*feed.step(ids), ids)
+        memory.write(*random_step(feed), ids)
     with pytest.raises(ValueError, match="more steps"):
-        memory.write(*feed.step(ids), ids)
+        memory.write(*random_step(feed), ids)
     assert not memory.is_full
     full = make()
     for _ in range(T):
