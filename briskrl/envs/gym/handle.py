@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
 from contextlib import suppress
 from typing import Any
 
@@ -33,6 +34,9 @@ _ONE_THREAD = dict.fromkeys(
 """Workers share the cores among themselves; libraries inside them must not do so once more."""
 
 
+_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
+
+
 class WorkerLost(Exception):  # noqa: N818 - an event that is handled, not an error shown
     """A worker has ended or does not answer."""
 
@@ -44,10 +48,12 @@ class WorkerLost(Exception):  # noqa: N818 - an event that is handled, not an er
 class Handle:
     """One worker process."""
 
-    def __init__(self, index: int, *, block: int, lifeline: int, wake: int) -> None:
-        """Start worker `index` with descriptors of the block and of its ends of two pipes."""
+    def __init__(self, index: int, *, block: int, wake: int) -> None:
+        """Start worker `index` with descriptors of the block and of a pipe to wake the trainer."""
         self.index = index
         ours, theirs = socket.socketpair()
+        # One for each worker: the kernel keeps a single address per pipe for news of its end.
+        lifeline, self._held_end = os.pipe()
         passed = (theirs.fileno(), block, lifeline, wake)
         with theirs:
             try:
@@ -61,8 +67,12 @@ class Handle:
                 )
             except BaseException:
                 ours.close()
+                os.close(self._held_end)
                 raise
+            finally:
+                os.close(lifeline)
         self.socket = ours
+        _handles.add(self)
 
     def boot(self, recipe: EnvRecipe, plan: Plan, spin_s: float) -> None:
         """Tell it what to do; it answers True when its environments are made."""
@@ -111,7 +121,15 @@ class Handle:
         self.process.kill()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=1.0)
+        # Were the process left in spite of everything, this would end it.
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close this end of everything, so that the worker ends if no other process holds it."""
         self.socket.close()
+        if self._held_end >= 0:
+            os.close(self._held_end)
+            self._held_end = -1
 
     def how_it_ended(self) -> str:
         """A clause for people; waits a moment for a process that is about to end."""
@@ -133,6 +151,15 @@ class Handle:
 
     def _read(self) -> Any:
         return wire.read_with(self.socket.recv)
+
+
+def _let_go_of_all() -> None:
+    for handle in list(_handles):
+        handle.let_go()
+
+
+# A process forked from the trainer must not keep workers alive when the trainer dies.
+os.register_at_fork(after_in_child=_let_go_of_all)
 
 
 def stop_all(handles: list[Handle], grace_s: float) -> None:

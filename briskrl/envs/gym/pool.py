@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from briskrl.core.types import Ints
 from briskrl.envs.gym import wire
 from briskrl.envs.gym.handle import Handle, WorkerLost, stop_all
+from briskrl.envs.gym.patience import SPIN_S, Patience
 from briskrl.envs.gym.recipe import EnvRecipe
 from briskrl.envs.gym.shared import Plan, SharedBlock, fence
 
@@ -29,8 +30,6 @@ GRACE_S = 2.0
 """Seconds that workers have to close their environments; then they are killed."""
 WATCH_S = 0.25
 """Longest time between two looks at what is wrong."""
-SPIN_S = 50e-6
-"""How long to look before going to sleep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +54,12 @@ class WorkerPool:
         self.handles: list[Handle] = []
         self._recipe = recipe
         self._timeout_s = env_timeout_s
+        # More workers than cores would look at each other's expense.
         self._spin_s = SPIN_S if plan.num_workers <= num_cores() else 0.0
+        self._patience = Patience(self._spin_s)
         self._closed = False
         # A process forked from this one has copies of everything here, but no workers.
         self._pid = os.getpid()
-        self._lifeline, self._held_end = os.pipe()
         self._wake, self._wake_end = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(self._wake_end, False)
@@ -115,14 +115,10 @@ class WorkerPool:
         Returns something that went wrong instead, if anything has.
         """
         need = self._delivered + count
-        finished, clock = self.block.finished, time.perf_counter
-        end = clock() + self._spin_s
-        while sum(finished) < need:
-            if clock() >= end:
-                return self._wait_asleep(need, deadline)
-            os.sched_yield()
+        if sum(self.block.finished) < need and not self._look(need):
+            return self._wait_asleep(need, deadline)
         fence()
-        return self._watch() if clock() - self._watched > WATCH_S else None
+        return self._watch() if time.perf_counter() - self._watched > WATCH_S else None
 
     def take(self, ids: Ints) -> int:
         """Write the envs stepped since the last call to the beginning of `ids`; how many."""
@@ -206,13 +202,12 @@ class WorkerPool:
         try:
             stop_all(self.handles, GRACE_S)
         finally:
-            # Were a worker left in spite of everything, this would end it.
-            for fd in (self._held_end, self._lifeline, self._wake, self._wake_end):
+            for fd in (self._wake, self._wake_end):
                 os.close(fd)
             self.block.close()
 
     def _start_worker(self, index: int) -> Handle:
-        handle = Handle(index, block=self.block.fd, lifeline=self._lifeline, wake=self._wake_end)
+        handle = Handle(index, block=self.block.fd, wake=self._wake_end)
         self._poll.register(handle.socket, select.POLLIN)
         # If it is dead already, `boot` will notice.
         with suppress(WorkerLost):
@@ -229,6 +224,21 @@ class WorkerPool:
                 # Whoever waits for the envs of a dead one will notice.
                 with suppress(WorkerLost):
                     handle.wake()
+
+    def _look(self, need: int) -> bool:
+        """Look for a moment whether enough envs have been stepped."""
+        spin_s = self._patience.spin_s()
+        if not spin_s:
+            return False
+        finished, clock = self.block.finished, time.perf_counter
+        end = clock() + spin_s
+        while sum(finished) < need:
+            if clock() >= end:
+                self._patience.punish()
+                return False
+            os.sched_yield()
+        self._patience.reward()
+        return True
 
     def _wait_asleep(self, need: int, deadline: float | None) -> Fault | None:
         block = self.block
@@ -259,7 +269,7 @@ class WorkerPool:
         heard = self._poll.poll(1000 * pause_s)
         for fd, _ in heard:
             if fd == self._wake:
-                os.read(fd, 4096)
+                os.read(fd, 64)
         # Workers say nothing unasked unless something is wrong.
         return any(fd != self._wake for fd, _ in heard)
 

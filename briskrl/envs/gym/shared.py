@@ -140,7 +140,7 @@ def _layout(plan: Plan) -> Layout:
 
 def _words(lines: NDArray[np.int64]) -> memoryview:
     """The first word of each cache line."""
-    return memoryview(lines.reshape(-1)).cast("B").cast("q")[::LINE]
+    return lines.reshape(-1).data[::LINE]
 
 
 def _padded(size: int) -> int:

@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -22,6 +23,7 @@ import gymnasium
 from briskrl.core.errors import BriskError, ConfigError, EnvStepError
 from briskrl.envs.gym import wire
 from briskrl.envs.gym.host import Host
+from briskrl.envs.gym.patience import Patience
 from briskrl.envs.gym.shared import SharedBlock, fence
 
 IDLE_CHECK_MS = 2000
@@ -54,9 +56,9 @@ def _die_with(lifeline: int) -> None:
 
         # The kernel itself kills the process, be it in a loop, asleep or inside a library.
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, int(signal.SIGKILL))  # type: ignore[attr-defined]
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, int(signal.SIGKILL))
         flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)  # type: ignore[attr-defined]
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
     except (ImportError, AttributeError, OSError):
         threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()
         return
@@ -88,11 +90,9 @@ class Worker:
 
     def __init__(self, boot: wire.Boot, control: int, block: int, wake: int) -> None:
         self._control, self._wake, self._index = control, wake, boot.index
-        self._trainer_pid, self._spin_s = boot.trainer_pid, boot.spin_s
+        self._trainer_pid, self._patience = boot.trainer_pid, Patience(boot.spin_s)
         low, high = boot.plan.bounds()[boot.index]
-        if boot.registration is not None:
-            entry = pickle.loads(boot.registration)
-            gymnasium.registry.setdefault(entry.id, entry)
+        _learn_id(boot)
         self._block = shared = SharedBlock(boot.plan, block)
         shared.close()
         self.host = Host(
@@ -102,7 +102,7 @@ class Worker:
             shared.episode_rows(low, high),
             exact=boot.plan.spec.exact_state,
         )
-        self._queue = memoryview(shared.queue[low:high])
+        self._queue = shared.queue[low:high].data
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
 
@@ -149,13 +149,18 @@ class Worker:
 
     def _look(self) -> bool:
         """Look for work for a moment; waking a sleeper can take longer than a step."""
+        spin_s = self._patience.spin_s()
+        if not spin_s:
+            return False
         pushed, index, clock = self._block.pushed, self._index, time.perf_counter
         tail = self._block.finished[index]
-        end = clock() + self._spin_s
+        end = clock() + spin_s
         while pushed[index] == tail:
             if clock() >= end:
+                self._patience.punish()
                 return False
             os.sched_yield()
+        self._patience.reward()
         return True
 
     def _sleep(self) -> Any:
@@ -191,6 +196,17 @@ class Worker:
                 return False
             if self._obey(command) and command.name == "revive":
                 return True
+
+
+def _learn_id(boot: wire.Boot) -> None:
+    """Register the environment as the trainer has it, unless its packages do."""
+    for package in boot.recipe.config.packages:
+        # The recipe imports them as well and tells what is wrong.
+        with suppress(ImportError):
+            import_module(package)
+    if boot.registration is not None:
+        entry = pickle.loads(boot.registration)
+        gymnasium.registry.setdefault(entry.id, entry)
 
 
 def _failure(error: Exception, index: int = -1) -> wire.Failure:

@@ -1,0 +1,41 @@
+"""How long to look for something before sleeping until it comes."""
+
+from __future__ import annotations
+
+SPIN_S = 100e-6
+"""How long to look: what waking a sleeper costs at most, on an idle machine.
+
+Measured with 16 CartPoles in two workers on two cores: at best 98 k steps a second, against 82 k
+without looking.
+"""
+LONGEST_REST = 256
+
+
+class Patience:
+    """Looks while looking helps, and less and less often while it does not.
+
+    Each look offers the core to others. On a busy machine one of them may keep it for milliseconds,
+    so that looking costs far more than sleeping, from which one is woken at once.
+    """
+
+    __slots__ = ("_rest", "_resting", "_spin_s")
+
+    def __init__(self, spin_s: float) -> None:
+        self._spin_s = spin_s
+        self._rest = 0
+        self._resting = 0
+
+    def spin_s(self) -> float:
+        """How long to look this time; 0 for not at all."""
+        if self._resting:
+            self._resting -= 1
+            return 0.0
+        return self._spin_s
+
+    def reward(self) -> None:
+        """Looking helped."""
+        self._rest = 0
+
+    def punish(self) -> None:
+        """Looking was in vain."""
+        self._rest = self._resting = min(2 * self._rest + 1, LONGEST_REST)
