@@ -11,6 +11,7 @@ from briskrl.bench.pairs import cost_ratio, standard_error
 from briskrl.bench.relay import Relay
 from briskrl.bench.samples import Samples, early_speed, late_cost_ratio
 from briskrl.bench.stopwatch import per_second
+from briskrl.core.errors import ConfigError
 from briskrl.train.config import TrainConfig
 from briskrl.train.loop import train
 from briskrl.train.report import RunResult
@@ -65,14 +66,18 @@ def measure_train(config: TrainConfig) -> TrainFigures:
     Checkpoints by the clock are off, because pauses would call for them; those by steps are not.
 
     Raises:
+        ConfigError: The config does not say how many steps.
         KeyboardInterrupt: The run was interrupted; figures of a part would mislead.
     """
+    steps = config.steps
+    if steps is None:
+        raise ConfigError("A benchmark needs to know its length: say how many with --steps.")
     config = replace(config, checkpoint_seconds=0.0)
-    samples = Samples(steps=config.steps, num_envs=config.num_envs)
+    samples = Samples(steps=steps, num_envs=config.num_envs)
     with TemporaryDirectory(prefix="brisk-bench-") as name:
         folder = Path(name)
         relay = Relay(
-            iterations=-(-config.steps // config.num_envs),
+            iterations=-(-steps // config.num_envs),
             episodes=EPISODES_EARLY_PER_ENV * config.num_envs,
             folder=folder,
         )
