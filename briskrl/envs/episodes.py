@@ -36,7 +36,7 @@ class Aggregates:
 
 
 class EpisodeLog:
-    """Records of the episodes of N envs, in one ring per lane.
+    """Records of the episodes of N envs, in one ring per lane: all envs, or a chunk of them.
 
     A ring holds every episode of 16 steps at the least, so that a caller who drains within 16 steps
     loses none; after that the oldest records go first. The aggregates count all of them.
@@ -45,7 +45,8 @@ class EpisodeLog:
     def __init__(self, bounds: list[tuple[int, int]]) -> None:
         """Lay out the log for lanes that step the envs low..high-1 each."""
         num_lanes, num_envs = len(bounds), bounds[-1][1]
-        rings = [max(_SMALLEST_RING, _STEPS_KEPT * (high - low)) for low, high in bounds]
+        smallest = -(-_SMALLEST_RING // num_lanes)
+        rings = [max(smallest, _STEPS_KEPT * (high - low)) for low, high in bounds]
         first = num_lanes + num_envs
         self.rows = np.zeros((first + sum(rings), at.LOG_COLUMNS), np.float64)
         self._lanes = self.rows[:num_lanes]
@@ -108,11 +109,11 @@ class EpisodeLog:
             if written <= lane[at.HEAD_CAPACITY]:
                 # One lane writes in order; drained every step, it never goes round.
                 return self.rows[first : first + written]
-        parts = []
-        for lane in self._lanes:
-            written, ring = int(lane[at.HEAD_WRITTEN]), int(lane[at.HEAD_CAPACITY])
-            kept = min(written, ring if limit is None else limit)
-            places = np.arange(written - kept, written) % ring
-            parts.append(self.rows[int(lane[at.HEAD_FIRST]) + places])
-        rows = np.concatenate(parts)
+        written, ring = self._lanes[:, (at.HEAD_WRITTEN, at.HEAD_CAPACITY)].astype(np.int64).T
+        kept = np.minimum(written, ring if limit is None else np.minimum(ring, limit))
+        # One index per record, without a loop over lanes: its number in its lane comes first.
+        lane = np.repeat(np.arange(len(kept)), kept)
+        number = np.arange(len(lane)) + (written - np.cumsum(kept))[lane]
+        places = self._lanes[lane, at.HEAD_FIRST].astype(np.int64) + number % ring[lane]
+        rows: NDArray[np.float64] = self.rows[places]
         return rows[np.lexsort((rows[:, at.REC_ENV], rows[:, at.REC_TICK]))]

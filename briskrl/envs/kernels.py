@@ -1,15 +1,20 @@
-"""Compiled parts that all native families share: random draws and the episode log.
+"""Compiled parts that all native families share: random draws, the episode log, shared passes.
 
-The log is one float64 array with rows of LOG_COLUMNS: a head row per lane (a lane is what one
-thread steps), one row of running totals per env, then a ring of episode records per lane. Totals
-are kept per env, so that their sums do not depend on how envs are spread over lanes.
+The log is one float64 array with rows of LOG_COLUMNS: a head row per lane (all envs, or one chunk
+of them where threads share a pass), one row of running totals per env, then a ring of episode
+records per lane. Totals are kept per env, so that their sums do not depend on how envs are spread.
+
+The board, on which threads meet, is an int64 array: what the pass is about, how many chunks are
+done, and per thread which chunks are its own and which of them comes next.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numba import types
+from numba.extending import intrinsic
 
-from briskrl.jit import helper, inlined, kernel, sched_yield
+from briskrl.jit import helper, inlined, sched_yield
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -22,6 +27,15 @@ REC_TICK, REC_ENV, REC_STEPS, REC_RETURN, REC_SCORE, REC_WON, REC_CAUSE, REC_EXT
 TOT_COUNT, TOT_STEPS, TOT_RETURN, TOT_SCORE = 0, 1, 4, 7
 TOT_CAUSE = 9
 """Total of cause c is in column TOT_CAUSE + c; causes are 1 to 6."""
+
+BOARD_LINE = 8
+"""Numbers in a cache line: what different lanes write often is a line apart."""
+BOARD_LANES, BOARD_CHUNKS, BOARD_PHASE, BOARD_ARRAYS = 0, 1, 2, 8
+BOARD_DONE, BOARD_LANE = 16, 24
+LANE_FIRST, LANE_END, LANE_NEXT = range(3)
+PATIENCE, NAP_US = 2000, 50
+"""Looks before the caller naps because a thread has lost its core, and how long a nap is."""
+usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
 
 @inlined
@@ -71,10 +85,116 @@ def record(log, lane, env, steps, total, score, won, cause):
     return row
 
 
-@kernel
-def look_for(flags, index, value, spins):
-    """Look at a flag until it has a value, at most `spins` times, offering the core in between."""
-    for _ in range(spins):
-        if flags[index] == value:
-            return
-        sched_yield()
+def _pointer(context, builder, signature, values):
+    """Where element values[1] of the array values[0] is."""
+    array = context.make_array(signature.args[0])(context, builder, values[0])
+    return builder.gep(array.data, [values[1]])
+
+
+@intrinsic
+def fetch_add(typing, array, index, number):
+    """Add to an element that other threads see too; returns what it was before."""
+
+    def generate(context, builder, signature, values):
+        place = _pointer(context, builder, signature, values)
+        return builder.atomic_rmw("add", place, values[2], "seq_cst")
+
+    return types.int64(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def publish(typing, array, index, number):
+    """Set an element; whoever sees it sees everything written before."""
+
+    def generate(context, builder, signature, values):
+        place = _pointer(context, builder, signature, values)
+        return builder.atomic_rmw("xchg", place, values[2], "seq_cst")
+
+    return types.int64(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def look(typing, array, index):
+    """An element as other threads left it, and everything they wrote before."""
+
+    def generate(context, builder, signature, values):
+        return builder.load_atomic(_pointer(context, builder, signature, values), "seq_cst", 8)
+
+    return types.int64(array, types.int64), generate
+
+
+@intrinsic
+def address_of(typing, array):
+    """Where an array's first element is, as a number."""
+
+    def generate(context, builder, signature, values):
+        data = context.make_array(signature.args[0])(context, builder, values[0]).data
+        return builder.ptrtoint(data, context.get_value_type(types.int64))
+
+    return types.int64(array), generate
+
+
+@intrinsic
+def at_address(typing, like, address):
+    """An array like the given one whose first element is elsewhere."""
+
+    def generate(context, builder, signature, values):
+        array = context.make_array(signature.args[0])(context, builder, values[0])
+        array.data = builder.inttoptr(values[1], array.data.type)
+        # It owns nothing: references to what owns the other array must not be counted for it.
+        array.meminfo = array.meminfo.type(None)
+        array.parent = array.parent.type(None)
+        return array._getvalue()
+
+    return like(like, types.int64), generate
+
+
+@helper
+def call_lanes(board, phase, actions, obs, reward, terminated, truncated, final_obs):
+    """Offer a pass over all chunks, on these arrays."""
+    board[BOARD_PHASE] = phase
+    board[BOARD_ARRAYS] = address_of(actions)
+    board[BOARD_ARRAYS + 1] = address_of(obs)
+    board[BOARD_ARRAYS + 2] = address_of(reward)
+    board[BOARD_ARRAYS + 3] = address_of(terminated)
+    board[BOARD_ARRAYS + 4] = address_of(truncated)
+    board[BOARD_ARRAYS + 5] = address_of(final_obs)
+    publish(board, BOARD_DONE, 0)
+    for lane in range(board[BOARD_LANES]):
+        at = BOARD_LANE + lane * BOARD_LINE
+        publish(board, at + LANE_NEXT, board[at + LANE_FIRST])
+
+
+@helper
+def take_chunk(board, lane):
+    """The next chunk for a lane: of its own, then of the others'; -1 if all are taken.
+
+    What is on the board may be read after a chunk has been taken and not before: until that chunk
+    is done nobody calls again.
+    """
+    lanes = board[BOARD_LANES]
+    for k in range(lanes):
+        at = BOARD_LANE + (lane + k) % lanes * BOARD_LINE
+        if look(board, at + LANE_NEXT) < board[at + LANE_END]:
+            chunk = fetch_add(board, at + LANE_NEXT, 1)
+            if chunk < board[at + LANE_END]:
+                return chunk
+    return -1
+
+
+@helper
+def end_chunk(board):
+    """Tell that a chunk is done."""
+    fetch_add(board, BOARD_DONE, 1)
+
+
+@helper
+def wait_for_lanes(board):
+    """Return when every chunk is done; offers the core at first, then sleeps."""
+    spins = 0
+    while look(board, BOARD_DONE) < board[BOARD_CHUNKS]:
+        spins += 1
+        if spins < PATIENCE:
+            sched_yield()
+        else:
+            usleep(NAP_US)

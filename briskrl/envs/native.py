@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any, cast
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from briskrl.core.spec import DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers
 from briskrl.envs import kernels
-from briskrl.envs.crew import Crew
+from briskrl.envs.crew import CAN_SHARE, Crew, new_board
 from briskrl.envs.episodes import Aggregates, EpisodeLog
 
 Infos = dict[str, Any]
@@ -31,6 +31,8 @@ Seeds = int | Sequence[int | None] | None
 
 SMALLEST_SHARED_BATCH = 1000
 """Below this many envs, waking threads costs more than they save."""
+CHUNKS_PER_LANE = 16
+"""Threads take chunks of envs as they come to them, so that a disturbed core does fewer."""
 
 
 class Phase(IntEnum):
@@ -83,17 +85,16 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         self.single_action_space = gymnasium.spaces.Discrete(env_spec.action.n)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        lanes = threads if num_envs >= SMALLEST_SHARED_BATCH else 1
-        cuts = [num_envs * lane // lanes for lane in range(lanes + 1)]
+        shared = num_envs >= SMALLEST_SHARED_BATCH and CAN_SHARE
+        self._lanes = threads if shared else 1
+        chunks = self._lanes * CHUNKS_PER_LANE if self._lanes > 1 else 1
+        cuts = [num_envs * chunk // chunks for chunk in range(chunks + 1)]
         self._bounds = list(pairwise(cuts))
         self._log = EpisodeLog(self._bounds)
-        self._crew = Crew(lanes) if lanes > 1 else None
-        if self._crew is not None:
-            weakref.finalize(self, self._crew.stop)
+        self._crew: Crew | None = None
         self._own = StepBuffers.allocate(env_spec, num_envs)
         self._actions = np.zeros(num_envs, np.int64)
         self._checked: StepBuffers | None = None
-        self._job: tuple[Ints, StepBuffers, int] = (self._actions, self._own, Phase.RESET.value)
         self._seeded = np.zeros(num_envs, np.bool_)
         self._started = False
 
@@ -101,7 +102,15 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
     def _pass(
         self, actions: Ints, out: StepBuffers, low: int, high: int, lane: int, phase: int
     ) -> None:
-        """Run one compiled pass over the envs low..high-1."""
+        """Run one compiled pass over the envs low..high-1, with the log and scratch of a lane."""
+
+    @abstractmethod
+    def _sharer(self, board: Ints, bounds: Ints) -> Callable[..., None]:
+        """The family's compiled `share`, to be called as `Share` says.
+
+        It is bound to arrays and not to this object, which threads must not keep alive. Chunk c of
+        a pass is the envs bounds[c]..bounds[c+1]-1; it has the log and the scratch of lane c.
+        """
 
     @abstractmethod
     def _write_mask(self, out: Bools, *, final: bool) -> None:
@@ -328,16 +337,20 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
             self._write_mask(out.mask, final=False)
 
     def _run(self, actions: Ints, out: StepBuffers, phase: int) -> None:
-        if self._crew is None:
+        if self._lanes == 1:
             self._pass(actions, out, 0, self.num_envs, 0, phase)
             return
-        self._job = (actions, out, phase)
-        self._crew.run(self._run_lane)
+        if self._crew is None:
+            self._crew = self._hire()
+        self._crew.run(actions, out, phase)
 
-    def _run_lane(self, lane: int) -> None:
-        actions, out, phase = self._job
-        low, high = self._bounds[lane]
-        self._pass(actions, out, low, high, lane, phase)
+    def _hire(self) -> Crew:
+        chunks = len(self._bounds)
+        board = new_board(self._lanes, chunks)
+        bounds = np.array([0, *(high for _, high in self._bounds)], np.int64)
+        crew = Crew(self._lanes, self._sharer(board, bounds), self._actions, self._own)
+        weakref.finalize(self, crew.stop)
+        return crew
 
     def _check(self, out: StepBuffers) -> None:
         """Refuse buffers that kernels cannot write to; a wrong shape would corrupt memory."""

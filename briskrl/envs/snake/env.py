@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, cast
 
 import gymnasium
@@ -21,7 +22,7 @@ from briskrl.envs.native import Infos, NativeVecEnv, Phase
 from briskrl.envs.snake import render
 from briskrl.envs.snake.board import kernels as k
 from briskrl.envs.snake.config import SnakeConfig
-from briskrl.envs.snake.kernels import step, write_masks
+from briskrl.envs.snake.kernels import share, step, write_masks
 from briskrl.envs.snake.layout import Layout, rules_of
 
 FEATURES = {"features": 11, "flood": 14, "extended": 24}
@@ -82,7 +83,7 @@ class SnakeVecEnv(NativeVecEnv):
         self.cell_px = cell_px
         self._layout = Layout(self.config.height, self.config.width)
         row = self._layout.row_words
-        # Rows behind the games are scratch space of the lanes.
+        # Rows behind the games are scratch space, one per chunk of games.
         self._words = np.zeros((num_envs + len(self._bounds)) * row, np.uint64)
         self._rules = rules_of(self.config, self._layout, num_envs * row)
         self._games = self._words[: num_envs * row].reshape(num_envs, row)
@@ -107,6 +108,9 @@ class SnakeVecEnv(NativeVecEnv):
             lane,
             phase,
         )
+
+    def _sharer(self, board: Ints, bounds: Ints) -> Callable[..., None]:
+        return partial(share, self._rules, self._words, self._log.rows, board, bounds)
 
     def _write_mask(self, out: Bools, *, final: bool) -> None:
         write_masks(self._rules, self._words, k.FINAL_OPEN if final else k.OPEN, out)

@@ -1,0 +1,117 @@
+"""Threads that share passes: nothing is done twice, left out, waited for or kept alive."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+
+import numba
+import numpy as np
+import pytest
+
+from briskrl.core.types import StepBuffers
+from briskrl.envs import kernels
+from briskrl.envs.snake.env import SnakeVecEnv
+
+NUM_ENVS = 1037
+RULES = {"obs": "flood", "height": 6, "width": 6, "start": "random"}
+
+
+def lanes() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("brisk-lane")]
+
+
+def begun(threads: int) -> tuple[SnakeVecEnv, StepBuffers]:
+    env = SnakeVecEnv(NUM_ENVS, threads=threads, **RULES)
+    out = StepBuffers.allocate(env.env_spec, NUM_ENVS)
+    env.start(3, out)
+    return env, out
+
+
+def assert_same_play(pair: list[tuple[SnakeVecEnv, StepBuffers]], num_steps: int) -> None:
+    rng = np.random.default_rng(num_steps)
+    for t in range(num_steps):
+        actions = rng.integers(3, size=NUM_ENVS)
+        for env, out in pair:
+            env.step_into(actions, out)
+        (one, out), (many, shared) = pair
+        for name in ("obs", "reward", "terminated", "truncated"):
+            np.testing.assert_array_equal(getattr(shared, name), getattr(out, name))
+        if t % 10 == 9:
+            wanted, got = one.drain_stats(), many.drain_stats()
+            assert wanted.count > 0
+            for name in ("env", "steps", "ret", "score", "cause"):
+                np.testing.assert_array_equal(getattr(got, name), getattr(wanted, name))
+    np.testing.assert_array_equal(many.get_state()["snake"], one.get_state()["snake"])
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_every_game_is_stepped_once_per_pass_and_logged_in_order(threads: int) -> None:
+    pair = [begun(1), begun(threads)]
+    assert len(lanes()) == threads - 1
+    assert_same_play(pair, 1500)
+    for env, _ in pair:
+        env.close()
+    assert lanes() == []
+
+
+def test_a_caller_whose_threads_are_gone_does_everything_itself() -> None:
+    pair = [begun(1), begun(3)]
+    assert_same_play(pair, 20)
+    pair[1][0].close()
+    assert lanes() == []
+    assert_same_play(pair, 50)
+
+
+def test_threads_without_work_sleep_and_wake_up_again() -> None:
+    pair = [begun(1), begun(2)]
+    assert_same_play(pair, 10)
+    time.sleep(0.2)
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.1
+    assert_same_play(pair, 20)
+    pair[1][0].close()
+
+
+def test_games_that_nobody_holds_end_their_threads() -> None:
+    pair = [begun(1), begun(2)]
+    assert_same_play(pair, 10)
+    assert len(lanes()) == 1
+    del pair
+    gc.collect()
+    assert lanes() == []
+
+
+@numba.njit(nogil=True)
+def count_up(numbers, times):
+    for _ in range(times):
+        kernels.fetch_add(numbers, 1, 1)
+
+
+def test_numbers_added_from_several_threads_are_all_there() -> None:
+    numbers = np.zeros(3, np.int64)
+    count_up(numbers, 0)
+    threads = [threading.Thread(target=count_up, args=(numbers, 300_000)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert numbers.tolist() == [0, 1_200_000, 0]
+
+
+@numba.njit
+def write_elsewhere(like, place, values):
+    there = kernels.at_address(like, kernels.address_of(place))
+    for i in range(len(values)):
+        there[i] = values[i]
+    return there.size
+
+
+def test_an_array_is_found_again_by_its_address() -> None:
+    like, place = np.zeros(5, np.float32), np.zeros(5, np.float32)
+    values = np.arange(1, 6, dtype=np.float32)
+    assert write_elsewhere(like, place, values) == 5
+    assert place.tolist() == values.tolist()
+    assert like.tolist() == [0] * 5
