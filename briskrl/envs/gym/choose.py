@@ -34,9 +34,12 @@ WORTH = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What was measured of one environment: seconds per step, (M,), resets included."""
+    """What was measured of one environment."""
 
     seconds: NDArray[np.float64]
+    """(M,): per step, resets included."""
+    waits: bool = False
+    """Whether most of it is sleeping or waiting, which needs no core."""
 
     @property
     def mean(self) -> float:
@@ -57,6 +60,21 @@ class Costs:
         rounds = rng.choice(self.seconds, (200, workers, max(1, num_envs // workers)))
         sums = rounds.sum(axis=2)
         return float(sums.max(axis=1).mean() / sums.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """How many workers there would be."""
+
+    cores: int
+    in_step: int
+    """Workers of the process backend."""
+    at_will: int
+    """Workers of the async backend."""
+
+    def at_once(self, workers: int, costs: Costs) -> int:
+        """How many steps go on at the same time."""
+        return workers if costs.waits else min(workers, self.cores)
 
 
 def build(
@@ -98,31 +116,40 @@ def choose(recipe: EnvRecipe, num_envs: int) -> tuple[Backend, str]:
     Raises:
         ConfigError: The environment raised while it was measured.
     """
-    workers = min(recipe.config.workers or num_cores(), num_envs)
-    return decide(measure(recipe), num_envs, workers, f"gym:{recipe.id}")
+    process: Any = import_module("briskrl.envs.gym.process")
+    crew = Crew(
+        cores=num_cores(),
+        in_step=process.num_workers(num_envs, recipe.config.workers, partial=False),
+        at_will=process.num_workers(num_envs, recipe.config.workers, partial=True),
+    )
+    return decide(measure(recipe), num_envs, crew, f"gym:{recipe.id}")
 
 
-def decide(costs: Costs, num_envs: int, workers: int, name: str) -> tuple[Backend, str]:
+def decide(costs: Costs, num_envs: int, crew: Crew, name: str) -> tuple[Backend, str]:
     """The backend for measured costs, and the sentence about it."""
     told = (
         f"backend auto: a step of {name} takes {_duration(costs.mean)} "
         f"(spread {100 * costs.spread:.0f}%, over {len(costs.seconds)} steps)"
     )
-    if workers < 2:
-        return "sync", f"{told}; there is nothing to share out, so sync."
     if costs.mean < CHEAP_S:
         return "sync", f"{told}, less than learning from it, so sync."
+    if crew.at_will < 2:
+        return "sync", f"{told}; there is nothing to share out, so sync."
     alone = num_envs * costs.mean
-    loss = costs.barrier(num_envs, workers)
-    shared = alone / workers * loss + HANDOVER_S
-    if loss >= WORTH:
+    loss = costs.barrier(num_envs, crew.in_step)
+    in_step = alone / crew.at_once(crew.in_step, costs) * loss + HANDOVER_S
+    at_will = alone / crew.at_once(crew.at_will, costs) + HANDOVER_S
+    if alone / min(in_step, at_will) < WORTH:
+        gain = alone / min(in_step, at_will)
+        return "sync", f"{told}; {crew.in_step} workers would make it {gain:.1f}x, so sync."
+    if in_step / at_will >= WORTH:
         return "async", (
-            f"{told}; {workers} workers that wait for the slowest would take {loss:.1f} times as "
-            "long as their work, so async."
+            f"{told}; {crew.at_will} workers that need not wait for the slowest should make it "
+            f"{alone / at_will:.1f}x instead of {alone / in_step:.1f}x, so async."
         )
-    if alone / shared < WORTH:
-        return "sync", f"{told}; {workers} workers would make it {alone / shared:.1f}x, so sync."
-    return "process", f"{told}; {workers} workers should make it {alone / shared:.1f}x, so process."
+    return "process", (
+        f"{told}; {crew.in_step} workers should make it {alone / in_step:.1f}x, so process."
+    )
 
 
 def measure(recipe: EnvRecipe) -> Costs:
@@ -130,7 +157,8 @@ def measure(recipe: EnvRecipe) -> Costs:
     env = recipe.make()
     try:
         env.reset(seed=0)
-        return Costs(_without_largest(_times(env, recipe.max_steps)))
+        seconds, waited = _times(env, recipe.max_steps)
+        return Costs(_without_largest(seconds), waited)
     except ConfigError:
         raise
     except Exception as error:
@@ -162,24 +190,59 @@ def check_drawing(recipe: EnvRecipe, render_mode: str) -> None:
         )
 
 
-def _times(env: GymEnv, limit: int | None) -> NDArray[np.float64]:
+def _times(env: GymEnv, limit: int | None) -> tuple[NDArray[np.float64], bool]:
+    """Seconds of each step, and whether most of them were spent waiting."""
     space = copy.deepcopy(env.action_space)
     space.seed(0)
     actions = [space.sample() for _ in range(MOST_STEPS + 1)]
     env.step(actions[-1])
-    times, length, clock = [], 1, time.perf_counter
-    begun = clock()
+    times, length = [], 1
+    begun = _Moment.now()
     for action in actions[:-1]:
-        before = clock()
+        before = _Moment.now()
         _, _, terminated, truncated, _ = env.step(action)
         length += 1
         if terminated or truncated or length == limit:
             env.reset()
             length = 0
-        times.append(clock() - before)
-        if len(times) >= FEWEST_STEPS and clock() - begun > LONGEST_S:
+        after = _Moment.now()
+        times.append(after.since(before))
+        if len(times) >= FEWEST_STEPS and after.wall - begun.wall > LONGEST_S:
             break
-    return np.array(times)
+    waited = sum(times) > 2 * (after.cpu - begun.cpu)
+    return np.array(times), waited
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """Where the clocks of this thread stand."""
+
+    wall: float
+    cpu: float
+    waits: int | None
+    """How often the thread has given up its core by itself; None if the system does not tell."""
+
+    @classmethod
+    def now(cls) -> _Moment:
+        return cls(time.perf_counter(), time.thread_time(), _waits())
+
+    def since(self, before: _Moment) -> float:
+        """Seconds from `before` to this moment that are the environment's own.
+
+        Computing counts without the time that other programs had the core; sleeping and waiting
+        count as they are.
+        """
+        computed = self.waits is not None and self.waits == before.waits
+        return self.cpu - before.cpu if computed else self.wall - before.wall
+
+
+def _waits() -> int | None:
+    try:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    except (ImportError, AttributeError):
+        return None
 
 
 def _without_largest(times: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -198,4 +261,8 @@ def _make(backend: Backend, recipe: EnvRecipe, num_envs: int, spec: EnvSpec) -> 
     if backend == "sync":
         return GymSyncEnv(recipe, num_envs, spec)
     process: Any = import_module("briskrl.envs.gym.process")
-    return process.GymProcessEnv(recipe, num_envs, recipe.config, spec, partial=backend == "async")
+    env = process.GymProcessEnv(recipe, num_envs, recipe.config, spec, partial=backend == "async")
+    if not hasattr(env, "partial"):
+        env.partial = backend == "async"
+        env.min_ready = recipe.config.min_ready or -(-num_envs // 2)
+    return env

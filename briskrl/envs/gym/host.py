@@ -127,24 +127,30 @@ class Host:
         if self._zeros is not None:
             self._check_finite(k, self._obs[k][1])
 
-    def step_all(self, actions: Array) -> None:
+    def step_all(self, actions: Array) -> bool:
         """Advance every environment by one transition, with actions (count,) or (count, D).
+
+        Returns:
+            Whether an episode ended.
 
         Raises:
             EnvStepError: See `step`; the other environments may have been stepped or not.
         """
-        advance = self._advance
+        advance, ended = self._advance, False
         for k, action in enumerate(actions):
-            advance(k, action)
+            if advance(k, action):
+                ended = True
         # One look at all rows instead of one at each: only a bad batch is searched.
         if self._all_zeros is not None and self._all_obs.dot(self._all_zeros) != 0.0:
             for k, (_, flat) in enumerate(self._obs):
                 self._check_finite(k, flat)
+        return ended
 
-    def _advance(self, k: int, action: Any) -> None:
+    def _advance(self, k: int, action: Any) -> bool:
+        """Step row k without a look at whether its observation is finite; whether it ended."""
         if self._held[k]:
             self.buffers.reward[k] = 0.0
-            return
+            return False
         read = self._read
         try:
             obs, reward, terminated, truncated, info = self._steps[k](
@@ -161,7 +167,7 @@ class Host:
             self._end(k, length, self._returns[k] + reward, obs, info)
             self._terminated[k] = ended = bool(terminated)
             self._truncated[k] = not ended
-            return
+            return True
         self._lengths[k] = length
         self._returns[k] += reward
         self._terminated[k] = self._truncated[k] = False
@@ -171,6 +177,7 @@ class Host:
             raise self._failure(k, "returned", error) from error
         if self._mask is not None:
             self._write_mask(k, info, self._mask)
+        return False
 
     def revive(self, k: int, seed: int) -> None:
         """Replace the environment of row k by a new one that begins an episode.

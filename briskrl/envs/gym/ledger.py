@@ -93,15 +93,17 @@ def check_buffers(out: StepBuffers, like: StepBuffers) -> None:
             )
 
 
-def hand_over(own: StepBuffers, out: StepBuffers) -> None:
-    """Copy a step of all envs; final observations only if an episode ended."""
+def hand_over(own: StepBuffers, out: StepBuffers, *, ended: bool | None = None) -> None:
+    """Copy a step of all envs; final observations only if an episode ended (None: look)."""
+    if ended is None:
+        ended = bool(own.terminated.any() or own.truncated.any())
     out.obs[...] = own.obs
     out.reward[...] = own.reward
     out.terminated[...] = own.terminated
     out.truncated[...] = own.truncated
     if out.mask is not None:
         out.mask[...] = own.mask
-    if own.terminated.any() or own.truncated.any():
+    if ended:
         out.final_obs[...] = own.final_obs
         if out.final_mask is not None:
             out.final_mask[...] = own.final_mask

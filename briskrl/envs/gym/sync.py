@@ -75,9 +75,10 @@ class GymSyncEnv:
                 raise BriskError("Call start before the first step.")
             check_buffers(out, self._own)
             self._checked = out
-        self._host.step_all(actions)
-        self._ledger.note(self._own, self._episode)
-        hand_over(self._own, out)
+        ended = self._host.step_all(actions)
+        if ended:
+            self._ledger.note(self._own, self._episode)
+        hand_over(self._own, out, ended=ended)
 
     def observe_into(self, out: StepBuffers) -> None:
         """Write obs and mask of the environments as they stand."""

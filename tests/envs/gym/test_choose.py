@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from briskrl.core.errors import ConfigError
-from briskrl.envs.gym.choose import Costs, choose, decide, measure, num_cores
+from briskrl.envs.gym.choose import Costs, Crew, choose, decide, measure, num_cores
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.recipe import EnvRecipe
 from briskrl.envs.make import make_env
@@ -21,22 +21,24 @@ UNEVEN = np.where(np.arange(100) % 10 == 0, 20e-3, 2e-3)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "num_envs", "workers", "backend"),
+    ("costs", "num_envs", "crew", "backend"),
     [
-        (np.full(100, 6e-6), 1024, 8, "sync"),
-        (EVEN, 16, 2, "process"),
-        (EVEN, 16, 1, "sync"),
-        (EVEN, 1, 1, "sync"),
-        (np.full(100, 60e-6), 2, 2, "sync"),
-        (np.full(100, 60e-6), 64, 2, "process"),
-        (UNEVEN, 16, 16, "async"),
-        (UNEVEN, 1024, 2, "process"),
+        (Costs(np.full(100, 6e-6)), 1024, Crew(8, 8, 16), "sync"),
+        (Costs(EVEN), 16, Crew(2, 2, 8), "process"),
+        (Costs(EVEN), 16, Crew(1, 1, 1), "sync"),
+        (Costs(EVEN), 16, Crew(1, 1, 8), "sync"),
+        (Costs(EVEN, waits=True), 16, Crew(1, 1, 8), "async"),
+        (Costs(np.full(100, 60e-6)), 2, Crew(2, 2, 2), "sync"),
+        (Costs(np.full(100, 60e-6)), 64, Crew(2, 2, 8), "process"),
+        (Costs(UNEVEN), 16, Crew(16, 16, 16), "async"),
+        (Costs(UNEVEN), 1024, Crew(2, 2, 8), "process"),
+        (Costs(UNEVEN, waits=True), 16, Crew(2, 2, 8), "async"),
     ],
 )
 def test_cheap_even_and_uneven_steps_go_to_their_backends(
-    seconds: Any, num_envs: int, workers: int, backend: str
+    costs: Costs, num_envs: int, crew: Crew, backend: str
 ) -> None:
-    chosen, told = decide(Costs(seconds), num_envs, workers, "gym:X")
+    chosen, told = decide(costs, num_envs, crew, "gym:X")
     assert chosen == backend
     assert "gym:X" in told
     assert told.endswith(f"so {backend}.")
@@ -68,15 +70,18 @@ def test_a_slow_environment_is_measured_briefly(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(env, "step", slow)
     monkeypatch.setattr(EnvRecipe, "make", lambda self: env)
-    assert measure(made).mean >= 0.04
+    costs = measure(made)
+    assert costs.mean >= 0.04
+    assert costs.waits
     assert len(calls) <= 9
 
 
-def test_one_core_or_one_worker_leaves_nothing_to_share_out() -> None:
-    recipe = EnvRecipe("CartPole-v1", GymConfig(workers=1))
-    backend, told = choose(recipe, 64)
+def test_a_cheap_environment_stays_here() -> None:
+    costs = measure(EnvRecipe("CartPole-v1"))
+    assert not costs.waits
+    backend, told = choose(EnvRecipe("CartPole-v1"), 64)
     assert backend == "sync"
-    assert "nothing to share out" in told
+    assert "less than learning from it" in told
     assert num_cores() >= 1
 
 
