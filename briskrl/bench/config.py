@@ -61,3 +61,17 @@ class PeersBench:
     """CPU seconds per turn."""
     seed: Seed = 0
     """Seed of games and networks."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendsBench:
+    """Worker processes against Gymnasium's."""
+
+    num_envs: Annotated[int, Meta(ge=2, le=1024)] = 16
+    """Environments, on every side."""
+    slices: Slices = 9
+    """Turns of each side per comparison; the figures are medians over them."""
+    seconds: Seconds = 1.0
+    """Seconds per turn."""
+    seed: Seed = 0
+    """Seed of environments and actions."""

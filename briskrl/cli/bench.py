@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from briskrl.bench.config import EnvBench, LegacyBench, PeersBench
+from briskrl.bench.config import BackendsBench, EnvBench, LegacyBench, PeersBench
 from briskrl.cli.flags import Parser, add_flags, flag_layer
 from briskrl.cli.listing import columns, count, shares
 from briskrl.core.config import build
@@ -23,6 +23,7 @@ COMMANDS = {
     "train": "the whole training loop: speed, phases, steadiness, memory",
     "legacy": "ours against the slow path the project comes from",
     "peers": "ours against Stable-Baselines3",
+    "backends": "worker processes for Gymnasium environments against Gymnasium's own",
 }
 
 OVERVIEW = """\
@@ -98,6 +99,23 @@ examples:
   brisk bench peers
   brisk bench peers --slices 25 --json"""
 
+BACKENDS_HELP = """\
+Gymnasium environments in our worker processes, in Gymnasium's and in none.
+
+  cheap_vs_async_vector_env   CartPole: the process backend over Gymnasium's AsyncVectorEnv
+  busy_vs_async_vector_env    2 ms of Python per step: likewise
+  busy_vs_sync                2 ms of Python per step: the process backend over the sync one
+  first_ready_vs_barrier      steps that sleep 1 ms, one in ten 10 ms: going on with half of the
+                              environments over waiting for all, with as many workers
+
+The sides take turns in one run; figures are medians over the turns, by wall time, because they are
+about waiting. Measure on an idle machine."""
+
+BACKENDS_EXAMPLES = """\
+examples:
+  brisk bench backends
+  brisk bench backends --num-envs 64 --slices 25 --json"""
+
 
 def run(argv: list[str]) -> int:
     """Run one benchmark and print its figures."""
@@ -107,7 +125,13 @@ def run(argv: list[str]) -> int:
     name, words = argv[0], argv[1:]
     if name not in COMMANDS:
         raise BriskError(f"Unknown benchmark {name!r}. {nearest(name, COMMANDS)}")
-    runners = {"env": _env, "train": _train, "legacy": _legacy, "peers": _peers}
+    runners = {
+        "env": _env,
+        "train": _train,
+        "legacy": _legacy,
+        "peers": _peers,
+        "backends": _backends,
+    }
     return runners[name](words)
 
 
@@ -168,6 +192,16 @@ def _peers(words: list[str]) -> int:
 
     wait_s = 3 * (bench.slices + 1) * bench.seconds + 5
     return _tell(lambda: measure_peers(bench), as_json=args.json, wait_s=wait_s)
+
+
+def _backends(words: list[str]) -> int:
+    parser = _parser("backends", BACKENDS_HELP, BACKENDS_EXAMPLES, BackendsBench)
+    args = parser.parse(words)
+    bench = build(BackendsBench, flag_layer(args, {"": BackendsBench}).values)
+    from briskrl.bench.backends import measure_backends
+
+    wait_s = 8 * (bench.slices + 1) * bench.seconds + 5
+    return _tell(lambda: measure_backends(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _parser(name: str, told: str, examples: str, cls: type, *, places: str = "") -> Parser:

@@ -91,6 +91,9 @@ CASES = [
     gym("masks", "brisktest/MaskInfoWorld-v0"),
     gym("own-state", "brisktest/SpeakingWorld-v0"),
     gym("hidden-state", "brisktest/HiddenWorld-v0"),
+    gym("process-masks", "brisktest/MaskInfoWorld-v0", backend="process", workers=2),
+    gym("process-image", "brisktest/ImageWorld-v0", backend="process", workers=2),
+    gym("async-box-actions", "Pendulum-v1", max_steps=40, backend="async", workers=2),
 ]
 
 every_case = pytest.mark.parametrize("case", CASES, ids=[case.label for case in CASES])

@@ -9,6 +9,9 @@ Measured with 16 CartPoles in two workers on two cores: at best 98 k steps a sec
 without looking.
 """
 LONGEST_REST = 256
+"""Waits without looking after it was in vain time and again, or once took far too long."""
+FAR_TOO_LONG = 4
+"""Times the planned duration: another process has had the core."""
 
 
 class Patience:
@@ -32,10 +35,12 @@ class Patience:
             return 0.0
         return self._spin_s
 
-    def reward(self) -> None:
-        """Looking helped."""
-        self._rest = 0
-
-    def punish(self) -> None:
-        """Looking was in vain."""
-        self._rest = self._resting = min(2 * self._rest + 1, LONGEST_REST)
+    def learn(self, spent_s: float, *, found: bool) -> None:
+        """Take note of how long looking took, and whether it found what it looked for."""
+        if spent_s > FAR_TOO_LONG * self._spin_s:
+            self._rest = LONGEST_REST
+        elif found:
+            self._rest //= 2
+        else:
+            self._rest = min(2 * self._rest + 1, LONGEST_REST)
+        self._resting = self._rest

@@ -231,14 +231,13 @@ class WorkerPool:
         if not spin_s:
             return False
         finished, clock = self.block.finished, time.perf_counter
-        end = clock() + spin_s
-        while sum(finished) < need:
-            if clock() >= end:
-                self._patience.punish()
-                return False
+        begin = now = clock()
+        while sum(finished) < need and now - begin < spin_s:
             os.sched_yield()
-        self._patience.reward()
-        return True
+            now = clock()
+        found = sum(finished) >= need
+        self._patience.learn(now - begin, found=found)
+        return found
 
     def _wait_asleep(self, need: int, deadline: float | None) -> Fault | None:
         block = self.block

@@ -128,8 +128,10 @@ class GymProcessEnv:
         self._pool.take_all()
         self._num_at_work = 0
         self._recovery.keep()
-        self._ledger.note(self._own, self._episode)
-        hand_over(self._own, out)
+        ended = bool(self._own.terminated.any() or self._own.truncated.any())
+        if ended:
+            self._ledger.note(self._own, self._episode)
+        hand_over(self._own, out, ended=ended)
 
     def send(self, actions: Array, ids: Ints) -> None:
         """Start a step in the envs `ids` (M,), with actions (M,) or (M, D)."""

@@ -154,14 +154,13 @@ class Worker:
             return False
         pushed, index, clock = self._block.pushed, self._index, time.perf_counter
         tail = self._block.finished[index]
-        end = clock() + spin_s
-        while pushed[index] == tail:
-            if clock() >= end:
-                self._patience.punish()
-                return False
+        begin = now = clock()
+        while pushed[index] == tail and now - begin < spin_s:
             os.sched_yield()
-        self._patience.reward()
-        return True
+            now = clock()
+        found = pushed[index] != tail
+        self._patience.learn(now - begin, found=found)
+        return found
 
     def _sleep(self) -> Any:
         """Sleep until there is work or a message; the message, if one came."""
