@@ -1,8 +1,9 @@
 """`brisk bench backends`: worker processes against Gymnasium's and against no workers, in turns.
 
 The sides of a comparison take turns in one run, and a figure is the median over neighbouring turns
-of their ratio, so that whatever else the machine does falls on both. Rates are by wall time: these
-are about waiting.
+of their ratio, so that whatever else the machine does falls on both. Rates are by wall time, as
+these are about waiting; the CPU time of all processes is told besides, as it depends less on what
+else the machine does.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import gymnasium
 import numpy as np
+import psutil
 from gymnasium.vector import AsyncVectorEnv
 from numpy.typing import NDArray
 
@@ -30,6 +32,7 @@ from briskrl.envs.gym.process import GymProcessEnv
 from briskrl.envs.gym.recipe import EnvRecipe
 from briskrl.envs.gym.sync import GymSyncEnv
 
+WALL, CPU = 0, 1
 BUSY_S = 0.002
 SLEEP_S = 0.001
 SLOW_SHARE, SLOW_FACTOR = 0.1, 10.0
@@ -40,8 +43,10 @@ NOTES = (
     "from a table."
 )
 
-Turn = Callable[[float], float]
-"""turn(seconds): steps per second."""
+Rates = NDArray[np.float64]
+"""(slices, sides, 2): steps per second, by wall and by CPU time."""
+Turn = Callable[[float], int]
+"""turn(seconds): how many steps were made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,9 @@ class BackendFigures:
     busy_vs_async_vector_env: float
     busy_vs_sync: float
     first_ready_vs_barrier: float
+    cheap_vs_async_vector_env_by_cpu: float
+    """Steps per CPU second of trainer and workers together."""
+    busy_vs_async_vector_env_by_cpu: float
     cheap_process_steps_per_s: float
     cheap_async_vector_env_steps_per_s: float
     cheap_sync_steps_per_s: float
@@ -84,13 +92,16 @@ def measure_backends(bench: BackendsBench) -> BackendFigures:
     min_ready = max(1, num_envs // 2)
     ready_rates, many = _compare_waiting(bench, min_ready)
     cheap, slow, ready = (
-        np.median(rates, axis=0).tolist() for rates in (cheap_rates, busy_rates, ready_rates)
+        np.median(rates[:, :, WALL], axis=0).tolist()
+        for rates in (cheap_rates, busy_rates, ready_rates)
     )
     return BackendFigures(
         cheap_vs_async_vector_env=_ratio(cheap_rates, 0, 1),
         busy_vs_async_vector_env=_ratio(busy_rates, 0, 1),
         busy_vs_sync=_ratio(busy_rates, 0, 2),
         first_ready_vs_barrier=_ratio(ready_rates, 0, 1),
+        cheap_vs_async_vector_env_by_cpu=_ratio(cheap_rates, 0, 1, by=CPU),
+        busy_vs_async_vector_env_by_cpu=_ratio(busy_rates, 0, 1, by=CPU),
         cheap_process_steps_per_s=cheap[0],
         cheap_async_vector_env_steps_per_s=cheap[1],
         cheap_sync_steps_per_s=cheap[2],
@@ -109,26 +120,24 @@ def measure_backends(bench: BackendsBench) -> BackendFigures:
     )
 
 
-def _compare(recipe: EnvRecipe, bench: BackendsBench) -> tuple[NDArray[np.float64], int]:
-    """Rates (slices, 3) of process, AsyncVectorEnv and sync, and the number of workers."""
-    spec = recipe.spec()
+def _compare(recipe: EnvRecipe, bench: BackendsBench) -> tuple[Rates, int]:
+    """Rates of process, AsyncVectorEnv and sync, and the number of workers."""
+    spec, count = recipe.spec(), bench.num_envs
     with ExitStack() as stack:
         # Gymnasium forks; nothing of ours should be there yet to be copied.
-        peer = stack.enter_context(_closing(_peer(recipe, bench.num_envs)))
-        ours = stack.enter_context(
-            _closing(GymProcessEnv(recipe, bench.num_envs, recipe.config, spec))
-        )
-        sync = stack.enter_context(_closing(GymSyncEnv(recipe, bench.num_envs, spec)))
-        turns = [
-            _barrier(ours, bench.seed),
-            _peer_turn(peer, bench.seed),
-            _barrier(sync, bench.seed),
+        peer = stack.enter_context(_closing(_peer(recipe, count)))
+        ours = stack.enter_context(_closing(GymProcessEnv(recipe, count, recipe.config, spec)))
+        sync = stack.enter_context(_closing(GymSyncEnv(recipe, count, spec)))
+        sides = [
+            Side(_barrier(ours, bench.seed), ours.worker_pids),
+            Side(_peer_turn(peer, bench.seed), tuple(each.pid for each in peer.processes)),
+            Side(_barrier(sync, bench.seed)),
         ]
-        return _alternate(turns, bench), ours.num_workers
+        return _alternate(sides, bench), ours.num_workers
 
 
-def _compare_waiting(bench: BackendsBench, min_ready: int) -> tuple[NDArray[np.float64], int]:
-    """Rates (slices, 2) of first-ready and barrier, and the number of workers of both."""
+def _compare_waiting(bench: BackendsBench, min_ready: int) -> tuple[Rates, int]:
+    """Rates of first-ready and barrier, and the number of workers of both."""
     config = GymConfig(
         packages=(paced.PACKAGE,),
         env_args={"sleep_s": SLEEP_S, "slow_share": SLOW_SHARE, "slow_factor": SLOW_FACTOR},
@@ -136,55 +145,70 @@ def _compare_waiting(bench: BackendsBench, min_ready: int) -> tuple[NDArray[np.f
     recipe = EnvRecipe(paced.ID, config)
     env = GymProcessEnv(recipe, bench.num_envs, config, recipe.spec(), partial=True)
     with _closing(env):
-        turns = [_first_ready(env, bench.seed, min_ready), _barrier(env, bench.seed)]
-        return _alternate(turns, bench), env.num_workers
+        turns = (_first_ready(env, bench.seed, min_ready), _barrier(env, bench.seed))
+        sides = [Side(turn, env.worker_pids) for turn in turns]
+        return _alternate(sides, bench), env.num_workers
 
 
-def _alternate(turns: list[Turn], bench: BackendsBench) -> NDArray[np.float64]:
-    """Rates (slices, sides) of all sides taking turns, after a turn that does not count."""
-    for turn in turns:
-        turn(bench.seconds / 4)
-    return np.array([[turn(bench.seconds) for turn in turns] for _ in range(bench.slices)])
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side of a comparison and the processes that work for it."""
+
+    turn: Turn
+    pids: tuple[int, ...] = ()
+
+    def rates(self, seconds: float) -> tuple[float, float]:
+        """Steps per second of one turn, by wall time and by CPU time of all processes."""
+        cpu, wall = self._cpu_s(), perf_counter()
+        steps = self.turn(seconds)
+        wall, cpu = perf_counter() - wall, self._cpu_s() - cpu
+        return per_second(steps, wall), per_second(steps, cpu)
+
+    def _cpu_s(self) -> float:
+        workers = (psutil.Process(pid).cpu_times() for pid in self.pids)
+        return process_time() + sum(times.user + times.system for times in workers)
+
+
+def _alternate(sides: list[Side], bench: BackendsBench) -> Rates:
+    """Rates of all sides taking turns, after a turn that does not count."""
+    for side in sides:
+        side.turn(bench.seconds / 4)
+    return np.array([[side.rates(bench.seconds) for side in sides] for _ in range(bench.slices)])
 
 
 def _barrier(env: VecEnv, seed: int) -> Turn:
     """Step all envs and wait for all."""
-    num_envs = env.num_envs
-    out = StepBuffers.allocate(env.env_spec, num_envs)
-    actions = _actions(num_envs, seed)
+    out = StepBuffers.allocate(env.env_spec, env.num_envs)
+    actions = _actions(env.num_envs, seed)
+    env.start(seed, out)
 
-    def turn(seconds: float) -> float:
-        env.start(seed, out)
-        count, begin = 0, perf_counter()
-        while perf_counter() - begin < seconds:
+    def turn(seconds: float) -> int:
+        count, end = 0, perf_counter() + seconds
+        while perf_counter() < end:
             env.step_into(actions[count % len(actions)], out)
             count += 1
-        rate = per_second(count * num_envs, perf_counter() - begin)
         env.drain_stats()
-        return rate
+        return count * env.num_envs
 
     return turn
 
 
 def _first_ready(env: GymProcessEnv, seed: int, min_ready: int) -> Turn:
     """Step envs again as they are ready."""
-    num_envs = env.num_envs
-    out = StepBuffers.allocate(env.env_spec, num_envs)
-    actions = _actions(num_envs, seed)
-    everybody = np.arange(num_envs)
+    out = StepBuffers.allocate(env.env_spec, env.num_envs)
+    actions = _actions(env.num_envs, seed)
+    env.start(seed, out)
 
-    def turn(seconds: float) -> float:
-        env.start(seed, out)
-        env.send(actions[0], everybody)
-        count, begin = 0, perf_counter()
-        while perf_counter() - begin < seconds:
-            ids = env.recv(min_ready, None, out)
+    def turn(seconds: float) -> int:
+        count, end = 0, perf_counter() + seconds
+        ids = np.arange(env.num_envs)
+        while perf_counter() < end:
             env.send(actions[count % len(actions)][ids], ids)
+            ids = env.recv(min_ready, None, out)
             count += len(ids)
-        rate = per_second(count, perf_counter() - begin)
-        env.recv(num_envs, None, out)
+        count += len(env.recv(env.num_envs - len(ids), None, out))
         env.drain_stats()
-        return rate
+        return count
 
     return turn
 
@@ -196,14 +220,14 @@ def _peer(recipe: EnvRecipe, num_envs: int) -> Any:
 
 def _peer_turn(env: Any, seed: int) -> Turn:
     actions = _actions(env.num_envs, seed)
+    env.reset(seed=seed)
 
-    def turn(seconds: float) -> float:
-        env.reset(seed=seed)
-        count, begin = 0, perf_counter()
-        while perf_counter() - begin < seconds:
+    def turn(seconds: float) -> int:
+        count, end = 0, perf_counter() + seconds
+        while perf_counter() < end:
             env.step(actions[count % len(actions)])
             count += 1
-        return per_second(count * env.num_envs, perf_counter() - begin)
+        return count * int(env.num_envs)
 
     return turn
 
@@ -212,8 +236,8 @@ def _actions(num_envs: int, seed: int) -> NDArray[np.int64]:
     return np.random.default_rng(seed).integers(2, size=(256, num_envs))
 
 
-def _ratio(rates: NDArray[np.float64], above: int, below: int) -> float:
-    return float(np.median(rates[:, above] / rates[:, below]))
+def _ratio(rates: Rates, above: int, below: int, *, by: int = WALL) -> float:
+    return float(np.median(rates[:, above, by] / rates[:, below, by]))
 
 
 @contextmanager

@@ -121,7 +121,7 @@ def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("wind",), "Unknown benchmark 'wind'. Known: env, legacy, peers, train."),
+        (("wind",), "Unknown benchmark 'wind'. Known: backends, env, legacy, peers, train."),
         (("legcy",), "Did you mean 'legacy'?"),
         (("env", "snak"), "Did you mean 'snake'?"),
         (("env", "snake", "--obs", "floods"), "Did you mean 'flood'?"),

@@ -95,7 +95,11 @@ class Handle:
         Raises:
             WorkerLost: It has ended.
         """
-        self._send(wire.WAKE, timeout=1.0)
+        try:
+            # Not through the socket object, which would ask the system first whether it may.
+            os.write(self.socket.fileno(), wire.WAKE)
+        except OSError:
+            raise WorkerLost from None
 
     def answer(self, timeout: float) -> Any:
         """The next message of the worker, a Failure among them.
