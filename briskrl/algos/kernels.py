@@ -253,25 +253,26 @@ def add_returns(
 
 
 @inlined
-def _soft_maximum(logits, mask, masked, row, begin, end, out):
-    """Write log probabilities of one choice into out (-inf if illegal); returns the entropy."""
+def _softmax(logits, mask, masked, row, begin, end, out):
+    """Write one choice's chances into out (0 if illegal); returns entropy and log normaliser."""
     highest = -math.inf
     for i in range(begin, end):
         if not masked or mask[row, i]:
             highest = max(highest, float(logits[row, i]))
     total, weighted = 0.0, 0.0
     for i in range(begin, end):
-        out[row, i] = -math.inf
+        out[row, i] = 0.0
         if not masked or mask[row, i]:
             shifted = logits[row, i] - highest
             chance = math.exp(shifted)
             total += chance
             weighted += chance * shifted
-            out[row, i] = shifted
-    log_total = math.log(total)
+            out[row, i] = chance
+    share = 1 / total
     for i in range(begin, end):
-        out[row, i] -= log_total
-    return log_total - weighted / total
+        out[row, i] *= share
+    log_total = math.log(total)
+    return log_total - weighted * share, highest + log_total
 
 
 @kernel
@@ -287,7 +288,7 @@ def policy_slopes(
     advantage: Array,
     ret: Array,
     settings: Array,
-    entropy: Array,
+    scratch: Array,
     logit_slope: Array,
     value_slope: Array,
     sums: Array,
@@ -311,7 +312,7 @@ def policy_slopes(
         ret: (B,) float32.
         settings: (5,) float64: clip, value clip, entropy coefficient, value coefficient, and how
             many steps the loss is a mean of.
-        entropy: (D,) float64 scratch.
+        scratch: (2, D) float64.
         logit_slope: (B, S) float32, written.
         value_slope: (B, 1) float32, written.
         sums: (5,) float64, added to: policy loss, squared value error, entropy, divergence, number
@@ -319,14 +320,18 @@ def policy_slopes(
     """
     clip, clip_value, entropy_coef, value_coef, count = settings
     share = 1 / count
+    bonus = entropy_coef * share
+    entropy, log_normaliser = scratch[0], scratch[1]
     for row in range(logits.shape[0]):
         log_prob = 0.0
         begin = 0
         for d in range(ends.shape[0]):
             end = ends[d]
             masked = _any_legal(mask, row, begin, end)
-            entropy[d] = _soft_maximum(logits, mask, masked, row, begin, end, logit_slope)
-            log_prob += logit_slope[row, begin + action[row, d]]
+            entropy[d], log_normaliser[d] = _softmax(
+                logits, mask, masked, row, begin, end, logit_slope
+            )
+            log_prob += logits[row, begin + action[row, d]] - log_normaliser[d]
             sums[2] += entropy[d]
             begin = end
 
@@ -347,14 +352,10 @@ def policy_slopes(
         begin = 0
         for d in range(ends.shape[0]):
             end = ends[d]
-            bonus = entropy_coef * share
             for i in range(begin, end):
-                log_chance = float(logit_slope[row, i])
-                if log_chance == -math.inf:
-                    logit_slope[row, i] = 0.0
-                    continue
-                chance = math.exp(log_chance)
-                logit_slope[row, i] = chance * (bonus * (log_chance + entropy[d]) - slope)
+                # Chances of 0, illegal or vanishing, leave a slope of 0.
+                log_chance = logits[row, i] - log_normaliser[d]
+                logit_slope[row, i] *= bonus * (log_chance + entropy[d]) - slope
             logit_slope[row, begin + action[row, d]] += slope
             begin = end
 

@@ -68,7 +68,7 @@ class GradientByHand:
         self._settings = np.array(
             [config.clip, config.clip_value, config.entropy_coef, config.value_coef, 1.0]
         )
-        self._entropy = np.zeros(len(choices.sizes))
+        self._scratch = np.zeros((2, len(choices.sizes)))
         self._slopes = (torch.zeros(0, choices.outputs), torch.zeros(0, 1))
         self._gradients = torch.zeros_like(flat.gradients) if self._pieces > 1 else None
         self._sums = np.zeros(len(METRICS))
@@ -96,9 +96,9 @@ class GradientByHand:
 
     def _compute_piece(self, batch: Minibatch, advantage: Floats) -> None:
         out, value = self._network.forward(torch.from_numpy(batch.obs))
-        if len(self._slopes[0]) != len(out):
+        if len(self._slopes[0]) < len(out):
             self._slopes = (torch.zeros_like(out), torch.zeros_like(value))
-        policy_slope, value_slope = self._slopes
+        policy_slope, value_slope = (slope[: len(out)] for slope in self._slopes)
         policy_slopes(
             out.numpy(),
             value.numpy(),
@@ -111,7 +111,7 @@ class GradientByHand:
             advantage,
             batch.ret,
             self._settings,
-            self._entropy,
+            self._scratch,
             policy_slope.numpy(),
             value_slope.numpy(),
             self._sums,
