@@ -73,6 +73,10 @@ class Run:
                 resumed=resumed,
             )
         )
+        for note in getattr(self.session.env, "notes", ()):
+            self.reporter.on_note(note)
+        if config.curriculum:
+            self.reporter.on_note(f"curriculum: {self.session.curriculum.describe()}")
 
     def begin(self, warmup_s: float) -> None:
         """Record that training begins, and start the clocks that results are measured by."""

@@ -13,23 +13,31 @@ import pytest
 from tests.train.runs import policy_hash
 
 KILLS = 5
-STEPS = 60_000
+RUNS = [
+    ("snake", "dqn", 60_000),
+    ("snake", "rainbow", 60_000),
+    ("snake", "ppo", 120_000),
+    ("snake", "a2c", 120_000),
+    ("gym:CartPole-v1", "ppo", 80_000),
+    ("gym:CartPole-v1", "a2c", 80_000),
+]
 RUN = """
 import sys
 from tests.train.runs import small_config
 from briskrl.train.loop import resume, train
-preset, run_dir, how, steps = sys.argv[1:]
+env, preset, run_dir, how, steps = sys.argv[1:]
 if how == "train":
-    train(small_config(run_dir, preset, steps=int(steps), checkpoint_steps=1600))
+    train(small_config(run_dir, preset, env=env, steps=int(steps), checkpoint_steps=1600))
 else:
     resume(run_dir)
 """
 
 
-def launch(preset: str, run_dir: Path) -> subprocess.Popen[bytes]:
+def launch(env: str, preset: str, steps: int, run_dir: Path) -> subprocess.Popen[bytes]:
     # A folder without its config was killed while it was made: there is nothing to resume in it.
     how = "resume" if (run_dir / "config.toml").exists() else "train"
-    return subprocess.Popen([sys.executable, "-c", RUN, preset, str(run_dir), how, str(STEPS)])
+    words = [env, preset, str(run_dir), how, str(steps)]
+    return subprocess.Popen([sys.executable, "-c", RUN, *words])
 
 
 def newest(run_dir: Path) -> str:
@@ -44,19 +52,21 @@ def wait_for_progress(process: subprocess.Popen[bytes], run_dir: Path, before: s
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
-def test_a_run_killed_at_random_moments_resumes_to_the_same_bits(tmp_path: Path, preset: str):
-    assert launch(preset, tmp_path / "whole").wait() == 0
+@pytest.mark.parametrize(("env", "preset", "steps"), RUNS)
+def test_a_run_killed_at_random_moments_resumes_to_the_same_bits(
+    tmp_path: Path, env: str, preset: str, steps: int
+):
+    assert launch(env, preset, steps, tmp_path / "whole").wait() == 0
     moments = random.Random(preset)
     run_dir = tmp_path / "killed"
     for _ in range(KILLS):
         before = newest(run_dir)
-        process = launch(preset, run_dir)
+        process = launch(env, preset, steps, run_dir)
         wait_for_progress(process, run_dir, before)
         time.sleep(moments.uniform(0.0, 0.08))
         process.kill()
         assert process.wait() == -9
-    assert launch(preset, run_dir).wait() == 0
+    assert launch(env, preset, steps, run_dir).wait() == 0
     assert policy_hash(run_dir) == policy_hash(tmp_path / "whole")
     whole = (tmp_path / "whole" / "episodes.csv").read_bytes()
     assert (run_dir / "episodes.csv").read_bytes() == whole

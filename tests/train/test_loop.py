@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from briskrl.algos.config import DQN_PRESETS
+from briskrl.algos.registry import ALGOS
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError
 from briskrl.train.checkpoint import list_checkpoints
 from briskrl.train.loop import resume, train
@@ -28,7 +28,7 @@ def test_equal_seeds_give_equal_parameters_and_other_seeds_do_not(tmp_path):
     assert policy_hash(tmp_path / "a") != policy_hash(tmp_path / "c")
 
 
-@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+@pytest.mark.parametrize("preset", ["dqn", "rainbow", "ppo", "a2c"])
 def test_warm_up_changes_no_bit_of_the_training(tmp_path, preset):
     with_warmup = train(small_config(tmp_path / "with", preset))
     without = train(small_config(tmp_path / "without", preset, warmup=False))
@@ -38,7 +38,7 @@ def test_warm_up_changes_no_bit_of_the_training(tmp_path, preset):
     assert episodes[0] == episodes[1]
 
 
-@pytest.mark.parametrize("preset", DQN_PRESETS)
+@pytest.mark.parametrize("preset", ALGOS)
 def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, preset):
     env_config = {"obs": "flood", "masks": True, "height": 6, "width": 6}
     config = small_config(tmp_path / "whole", preset, env_config=env_config, steps=2000)
@@ -91,6 +91,22 @@ def test_phases_cover_the_wall_time(tmp_path):
     assert set(result.phases) >= {"act", "env", "store", "sample", "update", "log", "other"}
     assert sum(result.phases.values()) == pytest.approx(result.wall_s, rel=0.05)
     assert result.phases["update"] > result.phases["store"]
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [{"episodes": 32}, {"max_episodes": 2}, {"episodes": 32, "max_episodes": 2, "steps": 10**9}],
+)
+def test_budgets_of_episodes_agree_with_one_another(tmp_path, budget):
+    result = train(small_config(tmp_path / "run", "ppo", **{"steps": None, **budget}))
+    assert 32 <= result.episodes < 48
+    assert result.env_steps < 10_000
+
+
+def test_budgets_that_disagree_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="makes 32 in total, not the 5"):
+        train(small_config(tmp_path / "run", episodes=5, max_episodes=2))
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_episode_budget_stops_the_run(tmp_path):
