@@ -60,7 +60,12 @@ class Collector:
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
-        self._env.start(seed, self.now)
+        # What is acted on next shares its rewards and flags with the step before, which stay.
+        first = StepBuffers.allocate(self._env.env_spec, self._env.num_envs)
+        self._env.start(seed, first)
+        self.now.obs[...] = first.obs
+        if self.now.mask is not None:
+            self.now.mask[...] = first.mask
 
     def collect(self) -> tuple[int, EpisodeStats]:
         """Advance every environment by one transition; returns N and the episodes that ended."""

@@ -17,7 +17,8 @@ _DQN = {
     "target_every": 20,
     "epsilon_steps": 2000,
 }
-_ON_POLICY = {"net": (32,), "update_steps": 12, "minibatch_size": 48}
+# A step size that falls over the budget would make runs with other budgets differ.
+_ON_POLICY = {"net": (32,), "update_steps": 12, "minibatch_size": 48, "lr_schedule": "constant"}
 
 
 def small_config(run_dir: Path, preset: str = "dqn", **options) -> TrainConfig:
