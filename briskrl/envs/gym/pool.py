@@ -55,7 +55,8 @@ class WorkerPool:
         self._recipe = recipe
         self._timeout_s = env_timeout_s
         # More workers than cores would look at each other's expense.
-        self._spin_s = SPIN_S if plan.num_workers <= num_cores() else 0.0
+        can_look = hasattr(os, "sched_yield") and plan.num_workers <= num_cores()
+        self._spin_s = SPIN_S if can_look else 0.0
         self._patience = Patience(self._spin_s)
         self._closed = False
         # A process forked from this one has copies of everything here, but no workers.
