@@ -24,6 +24,8 @@ CLOSE_STEPS = 10
 """Steps per env of a worker between two failures that count as close to each other."""
 
 MOST_NOTES = 10
+"""Failures that are told in words; all are counted."""
+ADVICE = "With --on-env-error respawn, training would go on with new episodes."
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +107,12 @@ class Recovery:
     def _refuse(self, fault: Fault, error: BriskError) -> None:
         """Raise if this is the end."""
         worker = fault.worker
-        if not self._respawn or isinstance(error, ConfigError):
+        if isinstance(error, ConfigError):
             self._pool.bury(worker)
+            raise error
+        if not self._respawn:
+            self._pool.bury(worker)
+            error.args = (f"{error}\n\n{ADVICE}",)
             raise error
         low, high = self._pool.bounds[worker]
         done = self._pool.block.finished[worker]

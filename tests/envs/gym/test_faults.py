@@ -109,6 +109,7 @@ def test_a_worker_that_dies_or_hangs_stops_with_its_envs(fault: str, tmp_path: P
             play(env, actions, seed=SEED)
         assert "environments 0 to 1 (gym:brisk-faulty-v0)" in str(caught.value)
         assert caught.value.indices == (0, 1)
+        assert "--on-env-error respawn" in str(caught.value)
     assert not any(map(alive, pids))
 
 
