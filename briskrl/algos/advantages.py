@@ -16,8 +16,9 @@ from briskrl.algos.kernels import estimate_advantages, weigh_steps
 from briskrl.core.types import Array, Bools, Floats, Rollout
 from briskrl.nets.compute import Compute
 
-CHUNK = 4096
-"""Observations per forward pass: enough to fill the cores, few enough to stay in the cache."""
+MAX_ROWS, MAX_ELEMENTS = 4096, 1 << 21
+"""Observations per forward pass and numbers in them: enough to fill the cores, and few enough that
+the activations of large images fit into memory."""
 
 Network = Callable[[Tensor], Tensor]
 
@@ -32,6 +33,7 @@ class Appraiser:
         distribution: Distribution,
         compute: Compute,
         *,
+        obs_size: int,
         gamma: float,
         gae_lambda: float,
     ) -> None:
@@ -39,6 +41,7 @@ class Appraiser:
         self._values = values
         self._distribution = distribution
         self._compute = compute
+        self.chunk = max(1, min(MAX_ROWS, MAX_ELEMENTS // obs_size))
         self._settings = np.array([gamma, gae_lambda, 1.0, np.inf])
         self._final_value = np.zeros((0, 0), np.float32)
 
@@ -71,7 +74,7 @@ class Appraiser:
 
     def _evaluate(self, obs: Array, out: Floats) -> None:
         """Write the values (M,) of observations (M, *obs)."""
-        for rows in _chunks(len(obs)):
+        for rows in self._chunks(len(obs)):
             values = self._values(self._compute.tensor(obs[rows]))
             out[rows] = values.squeeze(1).cpu().numpy()
 
@@ -81,7 +84,7 @@ class Appraiser:
         mask: Bools | None = None if rollout.mask is None else _flat(rollout.mask[:steps])
         anchor = rollout.anchor[:steps].reshape(-1)
         tensor = self._compute.tensor
-        for rows in _chunks(len(obs)):
+        for rows in self._chunks(len(obs)):
             out = self._policy(tensor(obs[rows]))
             legal = None if mask is None else tensor(mask[rows])
             log_prob, _ = self._distribution.evaluate(out, tensor(action[rows]), legal)
@@ -93,10 +96,14 @@ class Appraiser:
             self._final_value = np.zeros(rollout.value.shape, np.float32)
         cut = np.flatnonzero(rollout.truncated[:steps] & ~rollout.terminated[:steps])
         final_obs, final_value = _flat(rollout.final_obs), self._final_value.reshape(-1)
-        for rows in _chunks(len(cut)):
+        for rows in self._chunks(len(cut)):
             values = self._values(self._compute.tensor(final_obs[cut[rows]]))
             final_value[cut[rows]] = values.squeeze(1).cpu().numpy()
         return self._final_value
+
+    def _chunks(self, count: int) -> Iterator[slice]:
+        for begin in range(0, count, self.chunk):
+            yield slice(begin, min(count, begin + self.chunk))
 
 
 def explained_variance(rollout: Rollout) -> float:
@@ -112,8 +119,3 @@ def explained_variance(rollout: Rollout) -> float:
 def _flat(array: Array) -> Array:
     """(T, N, ...) as (T * N, ...), a view of contiguous memory."""
     return array.reshape(-1, *array.shape[2:])
-
-
-def _chunks(count: int) -> Iterator[slice]:
-    for begin in range(0, count, CHUNK):
-        yield slice(begin, min(count, begin + CHUNK))

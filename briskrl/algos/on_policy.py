@@ -58,6 +58,7 @@ class OnPolicyAgent:
             *self._networks(),
             self.distribution,
             compute,
+            obs_size=spec.obs.size,
             gamma=config.gamma,
             gae_lambda=config.gae_lambda,
         )

@@ -160,10 +160,10 @@ def test_fresh_rollouts_keep_their_log_probabilities_to_the_bit_and_weigh_one():
     assert (rollout.weight == 1).all()
 
 
-def test_values_are_those_of_the_network_whatever_the_chunks(monkeypatch):
+def test_values_are_those_of_the_network_whatever_the_chunks():
     env = spec()
     agent = make(env=env)
-    monkeypatch.setattr("briskrl.algos.advantages.CHUNK", 7)
+    agent._appraiser.chunk = 7
     rollout = collect(agent, env)
     agent.digest([rollout], Clock())
     with torch.no_grad():
@@ -196,3 +196,8 @@ def test_reusing_changes_nothing_about_the_newest_rollout():
         assert np.array_equal(getattr(rollouts[0], name)[:-1], getattr(rollouts[1], name)[:-1]), (
             name
         )
+
+
+def test_large_observations_are_evaluated_a_few_at_a_time():
+    assert make(env=spec(shape=(5,)))._appraiser.chunk == 4096
+    assert make(config(body="mlp"), spec(shape=(4, 84, 84)))._appraiser.chunk == 74
