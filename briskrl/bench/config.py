@@ -49,16 +49,34 @@ class LegacyBench:
 
 @dataclass(frozen=True, slots=True)
 class PeersBench:
-    """Ours against Stable-Baselines3."""
+    """Ours against other libraries."""
 
+    only: Literal["dqn", "ppo"] | None = None
+    """Measure one algorithm alone: DQN on Snake or PPO on CartPole."""
     num_envs: NumEnvs = 256
-    """Games of our loop."""
+    """Games of our DQN."""
     peer_num_envs: NumEnvs = 64
-    """Games of the peer's loop; ours is measured with as many too."""
+    """Games of the peer's DQN; ours is measured with as many too."""
     slices: Slices = 9
-    """Turns of each side; the figures are medians over them."""
+    """Turns of each side per comparison; the figures are medians over them."""
     seconds: Seconds = 1.5
-    """CPU seconds per turn."""
+    """CPU seconds per turn; PPO's are rounded to whole rollouts."""
+    seed: Seed = 0
+    """Seed of games and networks."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutBench:
+    """Collecting a rollout against acting and stepping alone."""
+
+    num_envs: NumEnvs = 1024
+    """Games stepped together."""
+    update_steps: Annotated[int, Meta(ge=1, le=65_536)] = 32
+    """Steps of each game per rollout."""
+    slices: Slices = 9
+    """Stretches of alternating turns; the figures are medians over them."""
+    seconds: Seconds = 1.0
+    """CPU seconds per stretch."""
     seed: Seed = 0
     """Seed of games and networks."""
 

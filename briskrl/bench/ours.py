@@ -55,6 +55,14 @@ class OurLoop:
             now = process_time()
         return (clock.env_steps - first) / (now - begin)
 
+    def advance(self, iterations: int) -> float:
+        """Train for so many iterations; returns steps per CPU second."""
+        clock = self.session.clock
+        first, begin = clock.env_steps, process_time()
+        for _ in range(iterations):
+            self._iterate()
+        return (clock.env_steps - first) / (process_time() - begin)
+
     def close(self) -> None:
         """Write what waits and release everything."""
         self._run.close()

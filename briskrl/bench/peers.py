@@ -1,137 +1,74 @@
-"""`brisk bench peers`: our training loop and Stable-Baselines3's on the same game, turn by turn."""
+"""`brisk bench peers`: ours and other libraries on the same tasks, and who else is installed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib.metadata import version
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import numpy as np
-
-from briskrl.algos.config import DQNConfig
 from briskrl.bench.config import PeersBench
-from briskrl.bench.ours import OurLoop
+from briskrl.bench.peer_dqn import check_dqn, measure_dqn
+from briskrl.bench.peer_ppo import PPOFigures, measure_ppo
 from briskrl.core.errors import ConfigError
-from briskrl.envs.snake.config import SnakeConfig
-from briskrl.envs.snake.env import SnakeVecEnv
-from briskrl.train.config import TrainConfig
 
 PEER = "stable-baselines3"
-LEARNING = DQNConfig(
-    train_steps_ratio=0.03125,
-    batch_size=64,
-    net=(128, 128),
-    learning_starts=10_000,
-    # Exploration has ended when the first turn begins: the peer draws random moves one by one, and
-    # that should not decide the comparison.
-    epsilon_steps=10_000,
-)
-"""What both sides train with."""
-FIRST_STEP = 2 * LEARNING.learning_starts
-NOTES = (
-    "Same game, network, batch size, updates per transition, memory, schedules and one thread on "
-    "both sides, which take turns in one process; medians over the turns, by CPU time. "
-    "torch.set_flush_denormal(True) holds for the whole process, so the peer profits from it too."
-)
+OTHERS = ("pufferlib", "tianshou", "sample-factory")
+"""Libraries that are looked for but not measured: none of them trains the same networks on the same
+environments in this process without an adapter that would decide the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerFigures:
-    """Steps per CPU second of both, medians over the slices."""
+    """DQN on Snake, PPO on CartPole, and what else is installed; None where nothing was measured.
+
+    The figures of DQN stand at the top level; see DQNFigures for what they mean.
+    """
 
     peer: str
     peer_version: str
-    ours_steps_per_cpu_s: float
-    peer_steps_per_cpu_s: float
-    ratio: float
-    """Ours over the peer's: median over pairs of neighbouring slices."""
-    ours_num_envs: int
-    peer_num_envs: int
-    ours_64_steps_per_cpu_s: float
-    """Ours with as many games as the peer (64 unless set otherwise)."""
-    train_steps_ratio: float
-    batch_size: int
-    net: tuple[int, ...]
-    slices: int
-    notes: str
+    ours_steps_per_cpu_s: float | None = None
+    peer_steps_per_cpu_s: float | None = None
+    ratio: float | None = None
+    ours_num_envs: int | None = None
+    peer_num_envs: int | None = None
+    ours_64_steps_per_cpu_s: float | None = None
+    train_steps_ratio: float | None = None
+    batch_size: int | None = None
+    net: tuple[int, ...] | None = None
+    slices: int | None = None
+    notes: str | None = None
+    ppo: PPOFigures | None = None
+    others: dict[str, str | None] | None = None
+    """Installed version of each library that is not measured, None where there is none."""
 
 
 def measure_peers(bench: PeersBench) -> PeerFigures:
-    """Train with both libraries in alternating slices.
+    """Train with ours and the peers in alternating slices.
 
     Raises:
         ConfigError: Stable-Baselines3 is not installed, or cannot keep the ratio with so few games.
     """
-    _check(bench)
-    with TemporaryDirectory(prefix="brisk-bench-") as folder:
-        loops = [
-            OurLoop(_config(bench, num_envs), Path(folder) / str(at))
-            for at, num_envs in enumerate((bench.num_envs, bench.peer_num_envs))
-        ]
-        ours: list[list[float]] = []
-        try:
-            for loop in loops:
-                loop.prepare(FIRST_STEP)
-            peer = _train_peer(bench, loops, ours)
-        finally:
-            for loop in loops:
-                loop.close()
-    # The first turn of each side does not count.
-    peers, mine = np.array(peer[1:]), np.array(ours[1:])
-    return PeerFigures(
-        peer=PEER,
-        peer_version=version(PEER),
-        ours_steps_per_cpu_s=float(np.median(mine[:, 0])),
-        peer_steps_per_cpu_s=float(np.median(peers)),
-        ratio=float(np.median(mine[:, 0] / peers)),
-        ours_num_envs=bench.num_envs,
-        peer_num_envs=bench.peer_num_envs,
-        ours_64_steps_per_cpu_s=float(np.median(mine[:, 1])),
-        train_steps_ratio=LEARNING.ratio,
-        batch_size=LEARNING.batch_size,
-        net=LEARNING.net,
-        slices=bench.slices,
-        notes=NOTES,
-    )
-
-
-def _check(bench: PeersBench) -> None:
     if find_spec("stable_baselines3") is None:
         raise ConfigError(
             "Stable-Baselines3 is not installed, so there is no peer to measure. "
             'Install it with: pip install "briskrl[peers]"'
         )
-    updates = bench.peer_num_envs * LEARNING.ratio
-    if updates != round(updates) or updates < 1:
-        step = round(1 / LEARNING.ratio)
-        raise ConfigError(
-            f"peer_num_envs must be a multiple of {step}, not {bench.peer_num_envs}: the peer does "
-            "a whole number of updates per vector step, and the ratio is one in "
-            f"{step} transitions."
-        )
-
-
-def _config(bench: PeersBench, num_envs: int) -> TrainConfig:
-    return TrainConfig(
-        num_envs=num_envs, seed=bench.seed, algo_config=LEARNING, env_config=SnakeConfig()
+    if bench.only != "ppo":
+        check_dqn(bench)
+    dqn = asdict(measure_dqn(bench)) if bench.only != "ppo" else {}
+    ppo = measure_ppo(bench) if bench.only != "dqn" else None
+    return PeerFigures(
+        peer=PEER,
+        peer_version=version(PEER),
+        **dqn,
+        ppo=ppo,
+        others={name: installed_version(name) for name in OTHERS},
     )
 
 
-def _train_peer(bench: PeersBench, loops: list[OurLoop], ours: list[list[float]]) -> list[float]:
-    """Train the peer with our turns, appended to `ours`, in between; returns its speeds."""
-    from briskrl.bench.sb3 import FAR_AWAY, SnakeForSB3, Turns, build_dqn
-
-    games = SnakeVecEnv(bench.peer_num_envs, config=SnakeConfig())
-    env = SnakeForSB3(games, bench.seed)
-    model = build_dqn(env, LEARNING, bench.seed)
-    turns = Turns(
-        cpu_s=bench.seconds,
-        first_step=FIRST_STEP,
-        slices=bench.slices,
-        between=lambda: ours.append([loop.turn(bench.seconds) for loop in loops]),
-    )
-    model.learn(FAR_AWAY, callback=turns, log_interval=FAR_AWAY)
-    env.close()
-    return turns.speeds
+def installed_version(name: str) -> str | None:
+    """The version of an installed distribution, or None."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,4 +1,4 @@
-"""Stable-Baselines3 on our Snake: an adapter as thin as its interface allows, and its DQN.
+"""Stable-Baselines3's DQN on our Snake, behind an adapter as thin as its interface allows.
 
 Imported only when Stable-Baselines3 is installed.
 """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from briskrl.bench.config import BackendsBench, EnvBench, LegacyBench, PeersBench
+from briskrl.bench.config import BackendsBench, EnvBench, LegacyBench, PeersBench, RolloutBench
 from briskrl.cli.flags import Parser, add_flags, flag_layer
 from briskrl.cli.listing import columns, count, shares
 from briskrl.core.config import build
@@ -22,7 +22,8 @@ COMMANDS = {
     "env": "steps per second of the environment alone",
     "train": "the whole training loop: speed, phases, steadiness, memory",
     "legacy": "ours against the slow path the project comes from",
-    "peers": "ours against Stable-Baselines3",
+    "peers": "ours against Stable-Baselines3 and SBX",
+    "rollout": "collecting a rollout against acting and stepping alone",
     "backends": "worker processes for Gymnasium environments against Gymnasium's own",
 }
 
@@ -88,16 +89,42 @@ examples:
   brisk bench legacy --slices 25 --json"""
 
 PEERS_HELP = """\
-Our DQN against Stable-Baselines3's on our Snake: same game, network (128x128), batch (64), updates
-per transition (1 in 32), memory and schedules, one thread each.
+Ours against other libraries on the same tasks, one thread each.
 
-Both sides take turns in one process; figures are medians over the turns, by CPU time. Needs the
-peers extra: pip install "briskrl[peers]"."""
+DQN on our Snake against Stable-Baselines3: same game, network (128x128), batch (64), updates per
+transition (1 in 32), memory and schedules. Its figures stand at the top level.
+
+PPO on CartPole-v1 against Stable-Baselines3, and against SBX if it is installed: same network
+(64x64 tanh, apart for policy and values), epochs (4), loss and optimiser, environments in process.
+  ppo.equal      64 environments x 32 steps, minibatches of 256, both sides
+  ppo.cleanrl    CleanRL's settings: 4 environments x 128 steps, minibatches of 128, both sides
+  ppo.defaults   ours as it comes (1024 x 32, minibatches of 4096) against 64 x 32 and 256
+
+The sides take turns in one process; figures are medians over the turns, by CPU time. PPO's turns
+are whole rollouts with the learning from them. PufferLib, Tianshou and Sample Factory are not
+measured: `others` only tells which of them are installed. Needs the peers extra:
+pip install "briskrl[peers]"."""
 
 PEERS_EXAMPLES = """\
 examples:
   brisk bench peers
+  brisk bench peers --only ppo
   brisk bench peers --slices 25 --json"""
+
+ROLLOUT_HELP = """\
+Collecting a rollout of Snake (flood observations) with PPO's policy, as training does it, against
+the calls it cannot do without: acting on the same observations, and stepping the same games with
+the same actions.
+
+  rollout_cost_ratio   CPU of collecting over CPU of acting alone plus stepping alone
+
+The three take turns, rollout by rollout, from the same state, and must come to the same actions
+and observations, or the benchmark fails."""
+
+ROLLOUT_EXAMPLES = """\
+examples:
+  brisk bench rollout
+  brisk bench rollout --num-envs 4096 --slices 25 --json"""
 
 BACKENDS_HELP = """\
 Gymnasium environments in our worker processes, in Gymnasium's and in none.
@@ -130,6 +157,7 @@ def run(argv: list[str]) -> int:
         "train": _train,
         "legacy": _legacy,
         "peers": _peers,
+        "rollout": _rollout,
         "backends": _backends,
     }
     return runners[name](words)
@@ -190,8 +218,19 @@ def _peers(words: list[str]) -> int:
     bench = build(PeersBench, flag_layer(args, {"": PeersBench}).values)
     from briskrl.bench.peers import measure_peers
 
-    wait_s = 3 * (bench.slices + 1) * bench.seconds + 5
+    sides = {"dqn": 3, "ppo": 6, None: 9}[bench.only]
+    wait_s = sides * (bench.slices + 1) * bench.seconds + 10
     return _tell(lambda: measure_peers(bench), as_json=args.json, wait_s=wait_s)
+
+
+def _rollout(words: list[str]) -> int:
+    parser = _parser("rollout", ROLLOUT_HELP, ROLLOUT_EXAMPLES, RolloutBench)
+    args = parser.parse(words)
+    bench = build(RolloutBench, flag_layer(args, {"": RolloutBench}).values)
+    from briskrl.bench.rollout import measure_rollout
+
+    wait_s = (bench.slices + 1) * bench.seconds + 5
+    return _tell(lambda: measure_rollout(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _backends(words: list[str]) -> int:
@@ -220,8 +259,17 @@ def _tell(measure: Callable[[], Any], *, as_json: bool, wait_s: float) -> int:
     if as_json:
         print(json.dumps(figures, allow_nan=False), flush=True)
     else:
-        print(columns([(name, _show(name, value)) for name, value in figures.items()]), flush=True)
+        print(columns(list(_rows(figures))), flush=True)
     return 0
+
+
+def _rows(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Names and values for a table; figures inside figures have names with dots."""
+    for name, value in figures.items():
+        if isinstance(value, dict) and name != "phases":
+            yield from _rows(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, _show(name, value)
 
 
 def _show(name: str, value: object) -> str:

@@ -90,12 +90,28 @@ def test_bench_legacy_beats_the_slow_path_in_all_three(brisk: Brisk) -> None:
 
 def test_bench_peers_measures_both_sides(brisk: Brisk) -> None:
     pytest.importorskip("stable_baselines3")
-    figures = answer(brisk("bench", "peers", "--slices", "2", "--seconds", "0.05", "--json"))
+    words = ("--only", "dqn", "--slices", "2", "--seconds", "0.05", "--json")
+    figures = answer(brisk("bench", "peers", *words))
     assert figures["peer"] == "stable-baselines3"
     assert figures["peer_version"].count(".") >= 1
     names = ("ours_steps_per_cpu_s", "peer_steps_per_cpu_s", "ratio", "ours_64_steps_per_cpu_s")
     positive(figures, *names)
     assert "flush_denormal" in figures["notes"]
+    assert figures["ppo"] is None
+
+
+def test_bench_peers_compares_ppo_in_three_settings(brisk: Brisk) -> None:
+    pytest.importorskip("stable_baselines3")
+    words = ("--only", "ppo", "--slices", "1", "--seconds", "0.01", "--json")
+    figures = answer(brisk("bench", "peers", *words))
+    assert figures["peer"] == "stable-baselines3"
+    assert figures["ratio"] is None
+    ppo = figures["ppo"]
+    for name, ours, peer in (("equal", 64, 64), ("cleanrl", 4, 4), ("defaults", 1024, 64)):
+        match = ppo[name]
+        positive(match, "ours_steps_per_cpu_s", "peer_steps_per_cpu_s", "ratio")
+        assert (match["ours"]["num_envs"], match["peer"]["num_envs"]) == (ours, peer)
+    assert {"pufferlib", "tianshou", "sample-factory"} == set(figures["others"])
 
 
 def test_without_the_peer_the_way_to_install_it_is_told() -> None:
@@ -121,7 +137,10 @@ def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("wind",), "Unknown benchmark 'wind'. Known: backends, env, legacy, peers, train."),
+        (
+            ("wind",),
+            "'wind'. Known: backends, env, legacy, peers, rollout, train.",
+        ),
         (("legcy",), "Did you mean 'legacy'?"),
         (("env", "snak"), "Did you mean 'snake'?"),
         (("env", "snake", "--obs", "floods"), "Did you mean 'flood'?"),
@@ -135,6 +154,8 @@ def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
         (("train", "snake", "--print-config"), "leave out --run-dir and --print-config"),
         (("legacy", "--slices", "0"), "slices = 0"),
         (("peers", "--peer-num-envs", "40"), "multiple of 32"),
+        (("peers", "--only", "pp"), "Did you mean 'ppo'"),
+        (("rollout", "--update-steps", "0"), "update_steps = 0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -148,7 +169,9 @@ def test_mistakes_are_told_in_one_paragraph(
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("words", [(), ("env",), ("train",), ("legacy",), ("peers",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [(), ("env",), ("train",), ("legacy",), ("peers",), ("rollout",)], ids=" ".join
+)
 def test_help_teaches_without_loading_anything_heavy(brisk: Brisk, words: tuple[str, ...]) -> None:
     done = brisk("bench", *words, "--help", python=("-X", "importtime"))
     assert done.returncode == 0

@@ -1,0 +1,38 @@
+"""SBX's PPO, the JAX relative of Stable-Baselines3's.
+
+Imported only when SBX is installed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from briskrl.algos.config import OnPolicyConfig
+from briskrl.bench.ppo_sb3 import shared_arguments
+
+# JAX reads this when it is imported: one thread, as every side has.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+)
+
+import flax.linen as nn
+from sbx import PPO
+
+
+def build_ppo(env: Any, config: OnPolicyConfig, seed: int) -> Any:
+    """The peer's PPO with the network, loss, optimiser and schedule of `config`.
+
+    It has no value clipping, and clips the gradients of policy and values apart.
+    """
+    widths = list(config.net)
+    return PPO(
+        "MlpPolicy",
+        env,
+        policy_kwargs={
+            "net_arch": {"pi": widths, "vf": widths},
+            "activation_fn": {"tanh": nn.tanh, "relu": nn.relu}[config.activation],
+            "optimizer_kwargs": {"eps": config.adam_eps},
+        },
+        **shared_arguments(config, seed) | {"clip_range_vf": None},
+    )

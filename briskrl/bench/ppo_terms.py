@@ -1,0 +1,84 @@
+"""What both sides of the PPO comparisons train with, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from briskrl.algos.config import OnPolicyConfig
+from briskrl.envs.gym.config import GymConfig
+from briskrl.train.config import TrainConfig
+
+ENV = "CartPole-v1"
+
+COMMON = OnPolicyConfig(
+    epochs=4,
+    net=(64, 64),
+    activation="tanh",
+    shared=False,
+    # The peers' schedules end with a run of known length, which these have not.
+    lr_schedule="constant",
+)
+"""Network, epochs, loss and optimiser of `equal` and `defaults`, on both sides."""
+
+CLEANRL = replace(COMMON, lr=2.5e-4, clip_value=0.2)
+"""CleanRL's settings of ppo.py, its annealing of the learning rate left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is collected, and how it is cut up."""
+
+    num_envs: int
+    update_steps: int
+    """Steps of each environment per rollout."""
+    minibatch_size: int
+    epochs: int = COMMON.epochs
+
+    @property
+    def rollout(self) -> int:
+        """Transitions of a rollout."""
+        return self.num_envs * self.update_steps
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """One comparison."""
+
+    ours: Scale
+    peer: Scale
+    config: OnPolicyConfig = COMMON
+    """Everything but the scale, the same on both sides."""
+
+    def our_config(self, seed: int) -> TrainConfig:
+        """What our side trains, as `brisk train` would be asked to."""
+        return TrainConfig(
+            env=f"gym:{ENV}",
+            algo="ppo",
+            seed=seed,
+            num_envs=self.ours.num_envs,
+            env_config=GymConfig(backend="sync"),
+            algo_config=scaled(self.config, self.ours),
+        )
+
+    def peer_config(self) -> OnPolicyConfig:
+        """What the peer trains, in our words."""
+        return scaled(self.config, self.peer)
+
+
+def scaled(config: OnPolicyConfig, scale: Scale) -> OnPolicyConfig:
+    """The config at a scale."""
+    return replace(
+        config,
+        update_steps=scale.update_steps,
+        minibatch_size=scale.minibatch_size,
+        epochs=scale.epochs,
+    )
+
+
+_SMALL = Scale(num_envs=64, update_steps=32, minibatch_size=256)
+_CLEANRL = Scale(num_envs=4, update_steps=128, minibatch_size=128)
+_OURS = Scale(num_envs=1024, update_steps=32, minibatch_size=4096)
+
+EQUAL = Terms(_SMALL, _SMALL)
+CLEANRL_STYLE = Terms(_CLEANRL, _CLEANRL, CLEANRL)
+DEFAULTS = Terms(_OURS, _SMALL)

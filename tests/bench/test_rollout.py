@@ -1,0 +1,133 @@
+"""Collecting rollouts: the benchmark's figures, and that nothing large is allocated on the way."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from briskrl.algos.config import OnPolicyConfig
+from briskrl.bench.config import RolloutBench
+from briskrl.bench.rollout import Trial, measure_rollout
+from briskrl.cli.main import main
+from briskrl.core.errors import BriskError
+from briskrl.envs.snake.config import SnakeConfig
+from briskrl.train.config import TrainConfig
+from briskrl.train.resolve import complete
+from briskrl.train.session import Session
+from briskrl.train.warmup import warm_up
+
+NUM_ENVS, STEPS = 8192, 4
+SMALL_B = 3072
+"""Bytes for Python's own objects; an array of one byte per game would be larger."""
+RECORD_B = 96
+"""Bytes per ended episode: the arrays that tell of it."""
+
+
+def build(num_envs: int, steps: int) -> Session:
+    config = TrainConfig(
+        env="snake",
+        algo="ppo",
+        num_envs=num_envs,
+        env_config=SnakeConfig(obs="flood"),
+        algo_config=OnPolicyConfig(update_steps=steps),
+    )
+    return Session(complete(config))
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    session = build(NUM_ENVS, STEPS)
+    warm_up(session)
+    for _ in range(2 * STEPS):
+        session.iterate()
+    yield session
+    session.close()
+
+
+def test_figures_are_those_of_one_stretch() -> None:
+    figures = measure_rollout(RolloutBench(num_envs=32, update_steps=4, slices=1, seconds=0.01))
+    assert figures.rollout_cost_ratio == pytest.approx(
+        figures.collect_us / (figures.act_us + figures.env_us)
+    )
+    assert figures.steps_per_cpu_s == pytest.approx(32 / figures.collect_us * 1e6)
+    assert figures.rollouts >= 1
+    assert min(figures.act_us, figures.env_us) > 0
+
+
+def test_doing_the_calls_again_leaves_the_run_as_it_was() -> None:
+    sessions = [build(16, 4) for _ in range(2)]
+    try:
+        trials = [Trial(session, 4) for session in sessions]
+        for _ in range(5):
+            trials[0].turn()
+            trials[1]._collect()
+            trials[1]._memory.next_rollout()
+        states = [session.state().parts for session in sessions]
+        for name, array in states[0]["collector"].arrays.items():
+            np.testing.assert_array_equal(array, states[1]["collector"].arrays[name], name)
+    finally:
+        for each in sessions:
+            each.close()
+
+
+def test_calls_that_differ_are_refused() -> None:
+    session = build(16, 4)
+    try:
+        trial = Trial(session, 4)
+        trial.turn()
+        trial._rows[2].decision.action[3] += 1
+        with pytest.raises(BriskError, match="another result"):
+            trial._compare()
+    finally:
+        session.close()
+
+
+def test_collecting_allocates_nothing_that_grows_with_the_number_of_games(session: Session) -> None:
+    assert SMALL_B < NUM_ENVS
+    told = 0
+    tracemalloc.start()
+    try:
+        for _ in range(3 * STEPS):
+            before, _ = tracemalloc.get_traced_memory()
+            tracemalloc.reset_peak()
+            _, ended = session.collector.collect()
+            _, peak = tracemalloc.get_traced_memory()
+            assert peak - before < SMALL_B + RECORD_B * ended.count
+            told += ended.count
+            finish(session)
+    finally:
+        tracemalloc.stop()
+    assert 0 < told < 3 * STEPS * NUM_ENVS // 4
+
+
+def test_collecting_makes_torch_allocate_nothing(session: Session) -> None:
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        for _ in range(STEPS):
+            session.collector.collect()
+            finish(session)
+    events = profile.events()
+    assert any(event.name == "aten::addmm" for event in events)
+    assert [e.name for e in events if e.self_cpu_memory_usage >= SMALL_B] == []
+
+
+def finish(session: Session) -> None:
+    """Begin the next rollout without learning from this one."""
+    memory = session.memory
+    if memory.is_full:  # type: ignore[attr-defined]
+        memory.next_rollout()  # type: ignore[attr-defined]
+
+
+def test_the_command_prints_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--num-envs", "16", "--update-steps", "4", "--slices", "2", "--seconds", "0.01"]
+    assert main(["bench", "rollout", *words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["num_envs"], told["update_steps"], told["slices"]) == (16, 4, 2)
+    assert told["rollout_cost_ratio"] > 0
+    assert main(["bench", "rollout", *words]) == 0
+    assert capsys.readouterr().out.split()[0] == "rollout_cost_ratio"
