@@ -259,6 +259,7 @@ ON_POLICY_PRESETS: dict[str, dict[str, object]] = {
     "a2c": {
         "update_steps": 8,
         "epochs": 1,
+        "lr": 3e-3,
         "minibatch_size": 1 << 20,
         "clip": 0.0,
         "gae_lambda": 1.0,
@@ -267,6 +268,7 @@ ON_POLICY_PRESETS: dict[str, dict[str, object]] = {
     "reinforce": {
         "update_steps": 128,
         "epochs": 1,
+        "lr": 1e-2,
         "minibatch_size": 1 << 20,
         "clip": 0.0,
         "gae_lambda": 1.0,
