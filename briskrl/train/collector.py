@@ -32,6 +32,11 @@ class Collecting(Protocol):
         """Wait for whatever is under way and forget it."""
         ...
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether a saved state continues to the bit; if not, new episodes have to begin."""
+        ...
+
     def state(self) -> State:
         """What to act on next, and the environments."""
         ...
@@ -85,28 +90,36 @@ class Collector:
     def settle(self) -> None:
         """Nothing is ever under way between two calls."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the environments can be saved and continued to the bit."""
+        return self._env.env_spec.exact_state
+
     def state(self) -> State:
-        """The observations to act on next, and the environments."""
-        return State(saved_scene(self.now, self._env))
+        """The observations to act on next, and the environments if they can be saved."""
+        arrays = saved_view(self.now)
+        if self.is_exact:
+            arrays |= {f"env.{name}": array for name, array in self._env.get_state().items()}
+        return State(arrays)
 
     def load_state(self, state: State) -> None:
-        """Continue with the saved observations and environments."""
-        load_scene(state.arrays, self.now, self._env)
+        """Continue with what was saved."""
+        load_view(state.arrays, self.now)
+        saved = {name: array for name, array in state.arrays.items() if name.startswith("env.")}
+        if saved:
+            self._env.set_state({name.removeprefix("env."): a for name, a in saved.items()})
 
 
-def saved_scene(now: StepBuffers, env: VecEnv) -> dict[str, Array]:
-    """What is to be acted on next and the environments' state, as arrays; copies."""
+def saved_view(now: StepBuffers) -> dict[str, Array]:
+    """What is to be acted on next, as arrays; copies."""
     arrays = {"obs": now.obs.copy()}
     if now.mask is not None:
         arrays["mask"] = now.mask.copy()
-    return arrays | {f"env.{name}": array for name, array in env.get_state().items()}
+    return arrays
 
 
-def load_scene(arrays: dict[str, Array], now: StepBuffers, env: VecEnv) -> None:
-    """Put back what `saved_scene` gave; environments that cannot go on are left as they are."""
+def load_view(arrays: dict[str, Array], now: StepBuffers) -> None:
+    """Put back what `saved_view` gave."""
     now.obs[...] = arrays["obs"]
     if now.mask is not None:
         now.mask[...] = arrays["mask"]
-    if env.env_spec.exact_state:
-        saved = {name: array for name, array in arrays.items() if name.startswith("env.")}
-        env.set_state({name.removeprefix("env."): array for name, array in saved.items()})

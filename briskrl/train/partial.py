@@ -10,7 +10,7 @@ from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import Bools, Decision, EpisodeStats, Ints, State, StepBuffers
 from briskrl.envs.base import PartialVecEnv
 from briskrl.memory.base import Memory
-from briskrl.train.collector import load_scene, saved_scene
+from briskrl.train.collector import load_view, saved_view
 
 
 class PartialCollector:
@@ -76,14 +76,19 @@ class PartialCollector:
         while self._at_work.any():
             self._receive()
 
+    @property
+    def is_exact(self) -> bool:
+        """Which environments are ready first is up to the machine."""
+        return False
+
     def state(self) -> State:
-        """The observations to act on next, and the environments."""
-        return State(saved_scene(self.now, self._env))
+        """The last observations; environments at work cannot be saved without waiting for them."""
+        return State(saved_view(self.now))
 
     def load_state(self, state: State) -> None:
-        """Continue with the saved observations and environments."""
+        """Remember the saved observations; new episodes have to begin."""
         self.settle()
-        load_scene(state.arrays, self.now, self._env)
+        load_view(state.arrays, self.now)
 
     def _decide(self, ids: Ints) -> None:
         count = len(ids)

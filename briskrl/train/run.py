@@ -47,7 +47,7 @@ class Run:
             self.reporter.on_note(note)
         self.session.load_parts(saved.parts, saved.clock)
         self.checkpointer.load_memory(saved, self.session.memory)
-        if not self.session.env.env_spec.exact_state:
+        if not self.session.collector.is_exact:
             self.session.restart_envs()
             self.reporter.on_note(
                 "not bit-exact: these environments cannot be saved, so new episodes begin"
@@ -81,7 +81,7 @@ class Run:
     def begin(self, warmup_s: float) -> None:
         """Record that training begins, and start the clocks that results are measured by."""
         config = self.session.config
-        exact = self.session.env.env_spec.exact_state
+        exact = self.session.collector.is_exact
         self.folder.begin_session(
             seed=config.seed,
             threads=config.threads,
@@ -206,7 +206,7 @@ class Run:
             phases=session.timer.seconds(),
             mean_return=self.recent.mean_return,
             mean_score=self.recent.mean_score,
-            exact_resume=session.env.env_spec.exact_state,
+            exact_resume=session.collector.is_exact,
             stopped=stopped,
         )
 

@@ -22,7 +22,7 @@ def warm_up(session: Session) -> float:
     session.learner.rehearse()
     session.memory.clear()
     session.load_parts(fresh.parts, fresh.clock)
-    if not session.env.env_spec.exact_state:
+    if not session.collector.is_exact:
         # Such environments cannot be put back, but the same seed begins the same episodes again.
         session.start()
     session.env.drain_stats()
