@@ -58,11 +58,10 @@ class OnPolicy(Algorithm, Protocol):
         ...
 
     def update(self, batch: Minibatch, clock: Clock) -> bool:
-        """Do one gradient update.
+        """Do one gradient update, unless the policy has moved as far as it may.
 
         Returns:
-            Whether learning from these rollouts should go on; False once the policy has moved as
-            far as it may.
+            Whether the update was done and learning from these rollouts should go on.
 
         Raises:
             DivergedError: Several updates in a row were not finite.

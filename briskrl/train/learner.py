@@ -149,9 +149,9 @@ class RolloutLearner:
                 batch = self._memory.gather(k, parts, self.batch)
             with self._timer[Phase.UPDATE]:
                 goes_on = self._algo.update(batch, self._clock)
-            self._clock.updates += 1
             if not goes_on:
                 return False
+            self._clock.updates += 1
         return True
 
 
