@@ -65,7 +65,7 @@ for _name, _preset in ON_POLICY_PRESETS.items():
             factory="briskrl.algos.on_policy:OnPolicyAgent",
             policy="briskrl.algos.stochastic_policy:StochasticPolicy",
             preset=_preset,
-            # Many games per update steady PPO's few large steps; the others live on many small ones.
+            # PPO takes few large steps, which many games steady; the others take many small ones.
             run_preset={"num_envs": 1024 if _name == "ppo" else 64},
         ),
     )
