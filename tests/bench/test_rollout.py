@@ -65,7 +65,8 @@ def test_doing_the_calls_again_leaves_the_run_as_it_was() -> None:
         trials = [Trial(session, 4) for session in sessions]
         for _ in range(5):
             trials[0].turn()
-            trials[1]._collect()
+            for _ in range(4):
+                sessions[1].collector.collect()
             trials[1]._memory.next_rollout()
         states = [session.state().parts for session in sessions]
         for name, array in states[0]["collector"].arrays.items():
