@@ -81,7 +81,8 @@ def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
     taking whichever episodes end first would favour short ones.
     """
     num_envs = min(episodes, MAX_ENVS)
-    env = make_env(agent.env, num_envs, config=agent.env_config)
+    settings_for = getattr(agent.env_config, "for_evaluation", lambda: agent.env_config)
+    env = make_env(agent.env, num_envs, config=settings_for())
     base = derive_seed(seed, "evaluate")
     try:
         waves = [

@@ -17,7 +17,17 @@ class PartialCollector:
     """Acts for the environments that have answered while the others are still at work.
 
     Every transition is stored once, in its environment's own order. Environments that the memory
-    has no room for (their share of a rollout is full) rest until it has.
+    has no room for (their share of a rollout is full) rest until it has; those that can only move
+    together go on, and what the memory has no room for is not stored.
+
+    Args:
+        env: The environments.
+        algo: Who acts.
+        memory: Where transitions go.
+        timer: Where the time is counted.
+        clock: Where progress is counted.
+        min_ready: How many environments to wait for.
+        on_policy: Whether only what the present policy did may be stored.
     """
 
     def __init__(
@@ -29,6 +39,7 @@ class PartialCollector:
         clock: Clock,
         *,
         min_ready: int,
+        on_policy: bool,
     ) -> None:
         self._env = env
         self._algo = algo
@@ -36,6 +47,8 @@ class PartialCollector:
         self._timer = timer
         self._clock = clock
         self._min_ready = min_ready
+        self._on_policy = on_policy
+        self._lockstep = bool(getattr(env, "lockstep", False))
         spec, num_envs = env.env_spec, env.num_envs
         self.now = StepBuffers.allocate(spec, num_envs)
         """Row i: what env i acts on next, or acts on if it is at work."""
@@ -45,6 +58,8 @@ class PartialCollector:
         self._decision = Decision.allocate(spec, num_envs)
         self._after = StepBuffers.allocate(spec, num_envs)
         self._at_work: Bools = np.zeros(num_envs, np.bool_)
+        self._sent_at: Ints = np.zeros(num_envs, np.int64)
+        """Updates that had been done when each env was last sent to work."""
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
@@ -54,22 +69,24 @@ class PartialCollector:
     def collect(self) -> tuple[int, EpisodeStats]:
         """Send everybody who is free to work, then store what the first to finish bring."""
         timer = self._timer
-        free = np.flatnonzero(~self._at_work & self._memory.accepts)
+        wanted = self._lockstep or self._memory.accepts
+        free = np.flatnonzero(~self._at_work & wanted)
         if len(free):
             with timer[Phase.ACT]:
                 self._decide(free)
             with timer[Phase.ENV]:
                 self._env.send(self._chosen.action[free], free)
             self._at_work[free] = True
+            self._sent_at[free] = self._clock.updates
         with timer[Phase.ENV]:
             ids = self._receive()
         with timer[Phase.STORE]:
-            self._store(ids)
+            stored = self._store(ids)
         with timer[Phase.LOG]:
             ended = self._env.drain_stats()
-        self._clock.env_steps += len(ids)
+        self._clock.env_steps += stored
         self._clock.episodes += ended.count
-        return len(ids), ended
+        return stored, ended
 
     def settle(self) -> None:
         """Wait for everybody at work and forget what they bring."""
@@ -108,14 +125,31 @@ class PartialCollector:
         self._at_work[ids] = False
         return ids
 
-    def _store(self, ids: Ints) -> None:
-        count = len(ids)
+    def _store(self, ids: Ints) -> int:
+        """Write what the envs `ids` have brought into the memory; how much of it was wanted."""
         now, before, after = self.now, self._before, self._after
-        np.take(now.obs, ids, axis=0, out=before.obs[:count], mode="clip")
-        np.take(self._chosen.action, ids, axis=0, out=self._decision.action[:count], mode="clip")
-        np.take(self._chosen.log_prob, ids, out=self._decision.log_prob[:count], mode="clip")
+        wanted = self._memory.accepts[ids]
+        if self._on_policy:
+            wanted = wanted & (self._sent_at[ids] == self._clock.updates)
+        kept = ids[wanted]
+        count = len(kept)
+        np.take(now.obs, kept, axis=0, out=before.obs[:count], mode="clip")
+        np.take(self._chosen.action, kept, axis=0, out=self._decision.action[:count], mode="clip")
+        np.take(self._chosen.log_prob, kept, out=self._decision.log_prob[:count], mode="clip")
+        now.obs[ids] = after.obs[: len(ids)]
         if now.mask is not None and before.mask is not None and after.mask is not None:
-            np.take(now.mask, ids, axis=0, out=before.mask[:count], mode="clip")
-            now.mask[ids] = after.mask[:count]
-        self._memory.write(before, self._decision, after, ids)
-        now.obs[ids] = after.obs[:count]
+            np.take(now.mask, kept, axis=0, out=before.mask[:count], mode="clip")
+            now.mask[ids] = after.mask[: len(ids)]
+        if count < len(ids):
+            _keep_rows(after, np.flatnonzero(wanted))
+        if count:
+            self._memory.write(before, self._decision, after, kept)
+        return count
+
+
+def _keep_rows(buffers: StepBuffers, rows: Ints) -> None:
+    """Move some rows to the front, in their order."""
+    for name in buffers.__slots__:
+        array = getattr(buffers, name)
+        if array is not None:
+            array[: len(rows)] = array[rows]

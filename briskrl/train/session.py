@@ -7,7 +7,6 @@ from typing import Any, cast
 from briskrl.algos.base import Algorithm
 from briskrl.algos.registry import ALGOS
 from briskrl.core.clock import Clock
-from briskrl.core.errors import ConfigError
 from briskrl.core.phase import PhaseTimer
 from briskrl.core.registry import load_object
 from briskrl.core.rng import Streams, derive_seed
@@ -152,16 +151,16 @@ class Session:
     def _build_collector(self, spec: EnvSpec) -> Collecting:
         env, memory = self.env, self.memory
         holds_rollouts = hasattr(memory, "row")
-        if getattr(env, "lockstep", False) and holds_rollouts:
-            raise ConfigError(
-                "These environments can only move together and spend steps on resets, so they "
-                "cannot fill rollouts evenly. Make them with an autoreset mode of SAME_STEP or "
-                f"DISABLED, or use an off-policy algorithm instead of {self.config.algo}."
-            )
         if getattr(env, "partial", False):
             partial = cast(PartialVecEnv, env)
             return PartialCollector(
-                partial, self.algo, memory, self.timer, self.clock, min_ready=partial.min_ready
+                partial,
+                self.algo,
+                memory,
+                self.timer,
+                self.clock,
+                min_ready=partial.min_ready,
+                on_policy=holds_rollouts,
             )
         rows: Rows
         if holds_rollouts:

@@ -84,7 +84,13 @@ class Chooser:
 
 def collect(memory, env) -> PartialCollector:
     collector = PartialCollector(
-        env, Chooser(), memory, PhaseTimer(), Clock(), min_ready=env.min_ready
+        env,
+        Chooser(),
+        memory,
+        PhaseTimer(),
+        Clock(),
+        min_ready=env.min_ready,
+        on_policy=isinstance(memory, RolloutBuffer),
     )
     collector.start(3)
     return collector

@@ -18,8 +18,9 @@ from briskrl.envs.base import VecEnv
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.recipe import EnvRecipe, GymEnv
 from briskrl.envs.gym.sync import GymSyncEnv
+from briskrl.envs.gym.vector import adapt_vector
 
-Backend = Literal["sync", "process", "async"]
+Backend = Literal["sync", "process", "async", "vector"]
 
 MOST_STEPS, FEWEST_STEPS = 200, 8
 LONGEST_S = 0.25
@@ -260,9 +261,8 @@ def _duration(seconds: float) -> str:
 def _make(backend: Backend, recipe: EnvRecipe, num_envs: int, spec: EnvSpec) -> Any:
     if backend == "sync":
         return GymSyncEnv(recipe, num_envs, spec)
+    if backend == "vector":
+        return adapt_vector(recipe.make_vector(num_envs))
     process: Any = import_module("briskrl.envs.gym.process")
-    env = process.GymProcessEnv(recipe, num_envs, recipe.config, spec, partial=backend == "async")
-    if not hasattr(env, "partial"):
-        env.partial = backend == "async"
-        env.min_ready = recipe.config.min_ready or -(-num_envs // 2)
-    return env
+    partial = backend == "async"
+    return process.GymProcessEnv(recipe, num_envs, recipe.config, spec, partial=partial)

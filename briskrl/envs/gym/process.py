@@ -53,6 +53,8 @@ class GymProcessEnv:
     ) -> None:
         self.env_spec = spec
         self.num_envs = num_envs
+        self.partial = partial
+        self.min_ready = config.min_ready or -(-num_envs // 2)
         plan = Plan(spec, num_envs, num_workers(num_envs, config.workers, partial=partial))
         self._pool = WorkerPool(recipe, plan, env_timeout_s=config.env_timeout)
         self._own = self._pool.block.steps

@@ -53,6 +53,28 @@ class EnvRecipe:
         except Exception as error:
             raise self._refusal(error) from error
 
+    def make_vector(self, num_envs: int) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
+        """The version of the environment that steps `num_envs` of them in one call.
+
+        Raises:
+            ConfigError: There is none, or it cannot be made as asked.
+        """
+        registered = self._registration()
+        if registered.vector_entry_point is None:
+            raise ConfigError(
+                f"gym:{self.id} has no version that steps many of it in one call. "
+                "Use --backend sync, process or async, or leave it to auto."
+            )
+        try:
+            return gymnasium.make_vec(
+                registered,
+                num_envs=num_envs,
+                vectorization_mode="vector_entry_point",
+                **self.config.env_args,
+            )
+        except Exception as error:
+            raise self._refusal(error) from error
+
     @property
     def max_steps(self) -> int | None:
         """Steps after which whoever steps has to cut an episode off; None for no limit."""
