@@ -55,12 +55,14 @@ class OurLoop:
             now = process_time()
         return (clock.env_steps - first) / (now - begin)
 
-    def advance(self, iterations: int) -> float:
-        """Train for so many iterations; returns steps per CPU second."""
+    def advance(self, rounds: int) -> float:
+        """Train until something has been learnt so many times; returns steps per CPU second."""
         clock = self.session.clock
         first, begin = clock.env_steps, process_time()
-        for _ in range(iterations):
-            self._iterate()
+        for _ in range(rounds):
+            updates = clock.updates
+            while clock.updates == updates:
+                self._iterate()
         return (clock.env_steps - first) / (process_time() - begin)
 
     def close(self) -> None:

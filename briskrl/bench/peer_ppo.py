@@ -15,13 +15,23 @@ import numpy as np
 from briskrl.algos.config import OnPolicyConfig
 from briskrl.bench.config import PeersBench
 from briskrl.bench.ours import OurLoop
-from briskrl.bench.ppo_terms import CLEANRL_STYLE, COMMON, DEFAULTS, ENV, EQUAL, Scale, Terms
+from briskrl.bench.ppo_terms import (
+    CLEANRL_STYLE,
+    COMMON,
+    DEFAULTS,
+    ENV,
+    EQUAL,
+    VECTOR,
+    Scale,
+    Terms,
+)
 
 NOTES = (
     "Same environment, network, epochs, loss, optimiser and one thread on both sides, which take "
     "turns of whole rollouts and the learning from them in one process; medians over the turns, by "
-    "CPU time. Environments are stepped in process on both sides. Episode logs are on on our side, "
-    "the peer's logger is off. SBX has no value clipping."
+    "CPU time. Environments are stepped one by one in process on both sides, except in `vector`: "
+    "there ours takes the version of CartPole that steps all of them in one call. Episode logs are "
+    "on on our side, the peer's logger is off. SBX has no value clipping."
 )
 
 Build = Callable[[Any, OnPolicyConfig, int], Any]
@@ -55,6 +65,8 @@ class Matches:
     """CleanRL's settings for CartPole on both sides: 4 environments, minibatches of 128."""
     defaults: Match
     """Ours as it comes, the peer as in `equal`."""
+    vector: Match
+    """Ours as it comes with `--backend vector`, the peer as in `equal`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +113,7 @@ def _matches(bench: PeersBench, peer: str, build: Build) -> Matches:
         equal=_match(bench, EQUAL, build),
         cleanrl=_match(bench, CLEANRL_STYLE, build),
         defaults=_match(bench, DEFAULTS, build),
+        vector=_match(bench, VECTOR, build),
     )
 
 
@@ -115,11 +128,10 @@ class OurRounds:
 
     def __init__(self, terms: Terms, bench: PeersBench, folder: Path) -> None:
         self._loop = OurLoop(terms.our_config(bench.seed), folder)
-        self._length = terms.ours.update_steps
         try:
             # The first updates end the first rollout, so that turns begin where rollouts do.
             self._loop.prepare()
-            speed = self._loop.advance(self._length)
+            speed = self._loop.advance(1)
         except BaseException:
             self._loop.close()
             raise
@@ -129,7 +141,7 @@ class OurRounds:
 
     def turn(self) -> None:
         """Take a turn."""
-        self.speeds.append(self._loop.advance(self.rounds * self._length))
+        self.speeds.append(self._loop.advance(self.rounds))
 
     def close(self) -> None:
         """Release everything."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from briskrl.algos.config import OnPolicyConfig
 from briskrl.envs.gym.config import GymConfig
@@ -48,6 +49,8 @@ class Terms:
     peer: Scale
     config: OnPolicyConfig = COMMON
     """Everything but the scale, the same on both sides."""
+    backend: Literal["sync", "vector"] = "sync"
+    """How our side steps the environments; the peer steps them one by one in process."""
 
     def our_config(self, seed: int) -> TrainConfig:
         """What our side trains, as `brisk train` would be asked to."""
@@ -56,7 +59,7 @@ class Terms:
             algo="ppo",
             seed=seed,
             num_envs=self.ours.num_envs,
-            env_config=GymConfig(backend="sync"),
+            env_config=GymConfig(backend=self.backend),
             algo_config=scaled(self.config, self.ours),
         )
 
@@ -82,3 +85,4 @@ _OURS = Scale(num_envs=1024, update_steps=32, minibatch_size=4096)
 EQUAL = Terms(_SMALL, _SMALL)
 CLEANRL_STYLE = Terms(_CLEANRL, _CLEANRL, CLEANRL)
 DEFAULTS = Terms(_OURS, _SMALL)
+VECTOR = Terms(_OURS, _SMALL, backend="vector")

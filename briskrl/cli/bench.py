@@ -99,6 +99,8 @@ PPO on CartPole-v1 against Stable-Baselines3, and against SBX if it is installed
   ppo.equal      64 environments x 32 steps, minibatches of 256, both sides
   ppo.cleanrl    CleanRL's settings: 4 environments x 128 steps, minibatches of 128, both sides
   ppo.defaults   ours as it comes (1024 x 32, minibatches of 4096) against 64 x 32 and 256
+  ppo.vector     the same with --backend vector: CartPole in the version that Gymnasium itself
+                 steps in one call
 
 The sides take turns in one process; figures are medians over the turns, by CPU time. PPO's turns
 are whole rollouts with the learning from them. PufferLib, Tianshou and Sample Factory are not

@@ -41,7 +41,11 @@ class _Span:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.total_ns += perf_counter_ns() - self._begin
+        self.add(perf_counter_ns() - self._begin)
+
+    def add(self, ns: int) -> None:
+        """Count a stretch that was timed elsewhere."""
+        self.total_ns += ns
         self.count += 1
 
 

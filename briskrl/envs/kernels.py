@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from briskrl.jit import helper, inlined, sched_yield
+from briskrl.jit import helper, inlined, kernel, sched_yield
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -198,3 +198,15 @@ def wait_for_lanes(board):
             sched_yield()
         else:
             usleep(NAP_US)
+
+
+@kernel
+def tell_episodes(rows, env, steps, ret, score, won, cause):
+    """Copy the columns of episode records (M, LOG_COLUMNS) into arrays (M,) of their own."""
+    for k in range(len(rows)):
+        env[k] = np.int32(rows[k, REC_ENV])
+        steps[k] = np.int32(rows[k, REC_STEPS])
+        ret[k] = rows[k, REC_RETURN]
+        score[k] = rows[k, REC_SCORE]
+        won[k] = rows[k, REC_WON] != 0.0
+        cause[k] = np.uint8(rows[k, REC_CAUSE])

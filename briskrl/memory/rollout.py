@@ -60,8 +60,11 @@ class RolloutBuffer:
         self._everyone: Ints = np.arange(num_envs)
         self._in_order: Ints = np.arange(steps * num_envs)
         self._collected = 0
-        self._filled: Ints = np.zeros(num_envs, np.int64)
-        """(N,): steps of the present rollout that every env has handed in."""
+        self._handed_in: Ints = np.zeros(num_envs, np.int64)
+        self._together = 0
+        """Steps that all envs have taken since `_handed_in` was last looked at."""
+        self._at = 0
+        """Where `row` is: the steps of env 0."""
 
     @property
     def nbytes(self) -> int:
@@ -89,14 +92,16 @@ class RolloutBuffer:
         Raises:
             ValueError: The rollout is full: learn from it and begin the next one first.
         """
-        at = int(self._filled[0])
+        at = self._at
         if at == self.steps:
             raise ValueError("The rollout is full; begin the next one first.")
         return self._rows[self._current][at]
 
     def advance(self) -> None:
         """The row that `row` gave has been written."""
-        self._filled += 1
+        # Numbers instead of an array of N: this is done in every step of the loop.
+        self._at += 1
+        self._together += 1
 
     def write(
         self,
@@ -135,6 +140,7 @@ class RolloutBuffer:
             rollout.mask[at, who] = before.mask[:count]
             rollout.mask[at + 1, who] = after.mask[:count]
         self._filled[who] += 1
+        self._at = int(self._handed_in[0])
 
     def cut(self, now: StepBuffers) -> None:
         """End the episodes under way: each env's last transition is truncated at `now`."""
@@ -186,7 +192,7 @@ class RolloutBuffer:
         """Begin a new rollout where the full one ended."""
         ended = self._rollouts[self._current]
         self._collected += 1
-        self._filled[:] = 0
+        self._fill(0)
         begun = self._rollouts[self._current]
         begun.obs[0] = ended.obs[self.steps]
         if begun.mask is not None and ended.mask is not None:
@@ -196,7 +202,7 @@ class RolloutBuffer:
         """Forget everything; what follows is what a newly built memory would do."""
         # What lies in the rows is overwritten before it is read again.
         self._collected = 0
-        self._filled[:] = 0
+        self._fill(0)
 
     def state(self) -> State:
         """What the chunks do not hold; copies."""
@@ -204,7 +210,7 @@ class RolloutBuffer:
 
     def load_state(self, state: State) -> None:
         """Continue from a saved state; its chunks may be loaded before or after."""
-        self._filled[:] = state.arrays["filled"]
+        self._fill(state.arrays["filled"])
         self._collected = int(state.scalars["collected"])
 
     def chunk_versions(self) -> Mapping[str, int]:
@@ -236,6 +242,19 @@ class RolloutBuffer:
                 target[...] = arrays[key]
         flat = rollout.final_obs.reshape(-1, *rollout.final_obs.shape[2:])
         flat[arrays["ended"]] = arrays["final_obs"]
+
+    @property
+    def _filled(self) -> Ints:
+        """(N,): steps of the present rollout that every env has handed in."""
+        if self._together:
+            self._handed_in += self._together
+            self._together = 0
+        return self._handed_in
+
+    def _fill(self, steps: Ints | int) -> None:
+        self._handed_in[:] = steps
+        self._together = 0
+        self._at = int(self._handed_in[0])
 
     @property
     def _current(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import Protocol
 
 from briskrl.algos.base import Algorithm
@@ -55,7 +56,7 @@ class Collector:
         self._env = env
         self._algo = algo
         self._rows = rows
-        self._timer = timer
+        self._spans = [timer[phase] for phase in (Phase.ACT, Phase.ENV, Phase.STORE, Phase.LOG)]
         self._clock = clock
 
     @property
@@ -74,15 +75,22 @@ class Collector:
 
     def collect(self) -> tuple[int, EpisodeStats]:
         """Advance every environment by one transition; returns N and the episodes that ended."""
-        timer, row = self._timer, self._rows.row()
-        with timer[Phase.ACT]:
-            self._algo.act(row.before.obs, row.before.mask, self._clock, row.decision)
-        with timer[Phase.ENV]:
-            self._env.step_into(row.decision.action, row.after)
-        with timer[Phase.STORE]:
-            self._rows.advance()
-        with timer[Phase.LOG]:
-            ended = self._env.drain_stats()
+        row = self._rows.row()
+        before, decision, now = row.before, row.decision, perf_counter_ns
+        begin = now()
+        self._algo.act(before.obs, before.mask, self._clock, decision)
+        acted = now()
+        self._env.step_into(decision.action, row.after)
+        stepped = now()
+        self._rows.advance()
+        stored = now()
+        ended = self._env.drain_stats()
+        logged = now()
+        act, env, store, log = self._spans
+        act.add(acted - begin)
+        env.add(stepped - acted)
+        store.add(stored - stepped)
+        log.add(logged - stored)
         self._clock.env_steps += self._env.num_envs
         self._clock.episodes += ended.count
         return self._env.num_envs, ended

@@ -125,14 +125,14 @@ def test_our_turns_are_whole_rounds(tmp_path: Path) -> None:
 
 
 def test_figures_of_ppo_alone_leave_those_of_dqn_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("EQUAL", "CLEANRL_STYLE", "DEFAULTS"):
+    for name in ("EQUAL", "CLEANRL_STYLE", "DEFAULTS", "VECTOR"):
         monkeypatch.setattr(peer_ppo, name, TERMS)
     figures = measure_peers(PeersBench(only="ppo", slices=1, seconds=0.01, peer_num_envs=40))
     assert figures.ratio is None
     assert figures.net is None
     ppo = figures.ppo
     assert ppo is not None
-    for match in (ppo.equal, ppo.cleanrl, ppo.defaults):
+    for match in (ppo.equal, ppo.cleanrl, ppo.defaults, ppo.vector):
         assert isinstance(match, Match)
         assert match.ratio == pytest.approx(match.ours_steps_per_cpu_s / match.peer_steps_per_cpu_s)
         assert np.isfinite(match.ratio)
