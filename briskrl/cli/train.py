@@ -125,7 +125,8 @@ def _parser(choice: Choice) -> Parser:
     classes = _classes(env, algo)
     parser = Parser("brisk train", _description(choice), EXAMPLES)
     _add_own(parser)
-    add_flags(parser.add_argument_group("run"), classes[""])
+    group = parser.add_argument_group("run")
+    add_flags(group, classes[""], preset=ALGOS.get(algo).run_preset, preset_name=algo)
     # Without an environment the help stays short; the flags work all the same.
     hidden = choice.env is None
     group = parser.add_argument_group(f"environment {env}")
