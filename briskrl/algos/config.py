@@ -190,7 +190,7 @@ class OnPolicyConfig:
     """Gradients are scaled down to this norm; 0 leaves them alone."""
     target_kl: Annotated[float, Meta(ge=0)] = 0.0
     """Stop learning from a rollout once the policy has moved this far; 0 never stops early."""
-    lr: Annotated[float, Meta(gt=0)] = 1e-3
+    lr: Annotated[float, Meta(gt=0)] = 3e-3
     """Adam's step size."""
     lr_schedule: Literal["constant", "linear"] = "linear"
     """Whether the step size stays or falls to 0 over the run's budget."""
@@ -259,7 +259,6 @@ ON_POLICY_PRESETS: dict[str, dict[str, object]] = {
     "a2c": {
         "update_steps": 8,
         "epochs": 1,
-        "lr": 3e-3,
         "minibatch_size": 1 << 20,
         "clip": 0.0,
         "gae_lambda": 1.0,
