@@ -168,7 +168,7 @@ def _algo_values(layers: Sequence[Layer]) -> Settings:
     for layer in layers:
         named = layer.values.get("algo", Setting(algo)).value
         if named != algo and isinstance(named, str):
-            switched = {key for name in ALGOS for key in ALGOS.get(name).preset}
+            switched = _preset_keys(algo)
             kept = {key: value for key, value in values.items() if key not in switched}
             algo, values = named, kept | _preset(named)
         values = values | layer.table("algo_config")
@@ -195,6 +195,15 @@ def _plain_names(layer: Layer, sections: dict[str, type | None], problems: list[
         else:
             plain.values = named
     return plain
+
+
+def _preset_keys(algo: str) -> set[str]:
+    """What the presets of an algorithm's family switch."""
+    if algo not in ALGOS:
+        return set()
+    family = ALGOS.get(algo).config
+    entries = [ALGOS.get(name) for name in ALGOS]
+    return {key for entry in entries if entry.config == family for key in entry.preset}
 
 
 def _preset(name: str) -> Settings:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from time import process_time
 
@@ -105,7 +105,9 @@ def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
 def first_child(main: subprocess.Popen[bytes]) -> psutil.Process:
     while main.poll() is None:
         for child in psutil.Process(main.pid).children():
-            if "briskrl.bench.fresh" in child.cmdline():
-                return child
+            # A child that has just ended has no command line to look at.
+            with suppress(psutil.Error):
+                if "briskrl.bench.fresh" in child.cmdline():
+                    return child
         time.sleep(0.02)
     raise AssertionError(f"no other process was begun: {main.communicate()}")
