@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
@@ -9,6 +7,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from briskrl.core.types import Batch
 from briskrl.memory.priority import PrioritizedReplay
 from briskrl.memory.replay import ReplayBuffer
+from tests.memory.allocated import allocated
 from tests.memory.twin import Feed, make_spec
 
 NUM_ENVS = 65_536
@@ -41,20 +40,10 @@ def make_calls(kind):
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplay])
 def test_nothing_that_scales_is_allocated_per_call(kind, part):
     call = make_calls(kind)[part]
-    tracemalloc.start()
-    try:
-        for _ in range(3):
-            call()
-        begin = tracemalloc.get_traced_memory()[0]
-        tracemalloc.reset_peak()
-        for _ in range(20):
-            call()
-        now, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    kept, peak = allocated(call)
     # A flag per env or per sampled transition would be 64 KB; views and call frames are a few.
-    assert peak - begin < 16_384
-    assert now - begin < 1024
+    assert peak < 16_384
+    assert kept < 1024
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, PrioritizedReplay])

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
 from briskrl.core.types import Minibatch
 from briskrl.memory.rollout import GATHERED, RECORDED, RolloutBuffer
+from tests.memory.allocated import allocated
 from tests.memory.twin import Feed, make_box_spec, make_spec
 
 N, T = 5, 4
@@ -290,16 +289,6 @@ def test_nothing_that_scales_is_allocated_per_call(part):
 
     memory.shuffle(rng)
     call = {"rows": rows, "gather": gather}[part]
-    tracemalloc.start()
-    try:
-        for _ in range(3):
-            call()
-        before = tracemalloc.get_traced_memory()[0]
-        tracemalloc.reset_peak()
-        for _ in range(20):
-            call()
-        now, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak - before < 16_384
-    assert now - before < 2048
+    kept, peak = allocated(call)
+    assert peak < 16_384
+    assert kept < 2048
