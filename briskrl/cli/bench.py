@@ -58,10 +58,14 @@ The whole training loop, as `brisk train` runs it, in a folder that is removed a
   steps_per_cpu_s   transitions per CPU second, warm-up apart
   early_ratio       speed of the first five episodes per game after learning has begun, over the
                     speed of the rest: 1 means full speed from the first episode
-  steady_spread     how far such a ratio moves in the rest of the run, by the machine's unrest alone
   late_cost_ratio   CPU per step in the last fifth over that in the second: 1 means no slowing down
+  *_single_pass     the same two ratios within the one run, moments apart, with the machine's unrest
+  steady_spread     how far such a ratio moves in the rest of the run, by that unrest alone
   rss_growth_mb     memory growth from the end of warm-up to the end
   phases            where the time went
+
+Early and late are compared with the run itself, turn by turn on one core: other processes train the
+same settings and seed, and are where the run was when they take turns with it.
 
 Every option of `brisk train` can be given (brisk train ENV --help lists them) except --run-dir.
 Without --steps or a --config file, {TRAIN_STEPS:,} steps are trained.
@@ -201,7 +205,7 @@ def _train(words: list[str]) -> int:
         )
     from briskrl.bench.train import measure_train
 
-    return _tell(lambda: measure_train(config), as_json=args.json, wait_s=(config.steps or 0) / 1e5)
+    return _tell(lambda: measure_train(config), as_json=args.json, wait_s=(config.steps or 0) / 4e4)
 
 
 def _legacy(words: list[str]) -> int:
