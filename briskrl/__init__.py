@@ -16,8 +16,11 @@ from briskrl.envs.announce import announce as _announce
 
 if TYPE_CHECKING:
     from briskrl.algos.config import DQNConfig as DQNConfig
+    from briskrl.algos.config import OnPolicyConfig as OnPolicyConfig
+    from briskrl.envs.gym.config import GymConfig as GymConfig
     from briskrl.envs.make import make_env as make_env
     from briskrl.envs.snake.config import SnakeConfig as SnakeConfig
+    from briskrl.train.config import Stage as Stage
     from briskrl.train.config import TrainConfig as TrainConfig
     from briskrl.train.evaluate import evaluate as evaluate
     from briskrl.train.evaluate import load_policy as load_policy
@@ -28,7 +31,10 @@ __version__ = "0.1.0"
 
 _ADDRESSES = {
     "DQNConfig": "briskrl.algos.config",
+    "GymConfig": "briskrl.envs.gym.config",
+    "OnPolicyConfig": "briskrl.algos.config",
     "SnakeConfig": "briskrl.envs.snake.config",
+    "Stage": "briskrl.train.config",
     "TrainConfig": "briskrl.train.config",
     "evaluate": "briskrl.train.evaluate",
     "load_policy": "briskrl.train.evaluate",
@@ -38,7 +44,10 @@ _ADDRESSES = {
 
 __all__ = [
     "DQNConfig",
+    "GymConfig",
+    "OnPolicyConfig",
     "SnakeConfig",
+    "Stage",
     "TrainConfig",
     "__version__",
     "evaluate",

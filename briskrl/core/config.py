@@ -77,8 +77,8 @@ def without_aliases(cls: type, values: Settings) -> tuple[Settings, list[str]]:
         other = plain.get(field)
         if other is not None and other.value != setting.value:
             problems.append(
-                f"{name} = {setting.value}{setting.where()} is another name for {field} and "
-                f"disagrees with {other.value}{other.where()}. Give one of them."
+                f"{field} is told two things under two names: {other.value}{other.where()} and "
+                f"{setting.value}{setting.where()}. Give one of them."
             )
         plain[field] = setting
     return plain, problems

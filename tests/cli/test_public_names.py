@@ -12,7 +12,10 @@ from tests.cli.conftest import environment
 
 NAMES = [
     "DQNConfig",
+    "GymConfig",
+    "OnPolicyConfig",
     "SnakeConfig",
+    "Stage",
     "TrainConfig",
     "__version__",
     "evaluate",

@@ -208,3 +208,24 @@ def test_naming_another_algorithm_switches_off_the_options_of_a_files_preset(
     )
     config = resolve([read_file(file), flags])
     assert (config.algo_config.noisy, config.algo_config.atoms) == (False, 21)
+
+
+def test_a_field_told_two_things_under_two_names_is_refused() -> None:
+    flags = Layer(
+        values={
+            "total_episodes": Setting(10, "--total-episodes"),
+            "episodes": Setting(20, "--episodes"),
+        }
+    )
+    told = r"two things under two names: 10 \(--total-episodes\) and 20 \(--episodes\)"
+    with pytest.raises(ConfigError, match=told):
+        resolve([flags])
+    agreeing = Layer(values=as_settings({"n_envs": 8, "num_envs": 8, "total_episodes": 10}))
+    config = resolve([agreeing])
+    assert (config.num_envs, config.episodes) == (8, 10)
+
+
+def test_an_algorithm_brings_the_settings_that_suit_it_unless_somebody_set_them() -> None:
+    assert resolve([Layer(values=as_settings({"algo": "ppo"}))]).num_envs == 1024
+    asked = Layer(values=as_settings({"algo": "ppo", "n_envs": 16}))
+    assert resolve([asked]).num_envs == 16
