@@ -203,8 +203,9 @@ class OnPolicyConfig:
     (Schulman 2016)."""
     normalize_obs: bool = False
     """Scale observations by their running mean and deviation; saved with the policy."""
-    normalize_reward: bool = False
-    """Scale rewards by the running deviation of the discounted return."""
+    normalize_reward: bool = True
+    """Scale rewards by the running deviation of the discounted return; large returns otherwise
+    upset the values, and with them the policy."""
     reuse: Annotated[int, Meta(ge=0, le=64)] = 0
     """Learn again from this many past rollouts, weighted by how likely the policy still is to act
     so; 0 is exactly PPO."""
@@ -268,6 +269,7 @@ ON_POLICY_PRESETS: dict[str, dict[str, object]] = {
         "update_steps": 128,
         "epochs": 1,
         "lr": 1e-2,
+        "normalize_reward": False,
         "minibatch_size": 1 << 20,
         "clip": 0.0,
         "gae_lambda": 1.0,

@@ -16,6 +16,7 @@ COMMON = OnPolicyConfig(
     net=(64, 64),
     activation="tanh",
     shared=False,
+    normalize_reward=False,
     # The peers' schedules end with a run of known length, which these have not.
     lr_schedule="constant",
 )
