@@ -109,7 +109,6 @@ def test_ppo_reaches_475_on_cartpole_within_a_cpu_minute(tmp_path, seed):
         run_dir=str(tmp_path / "run"),
         # Processes of their own would keep CPU time off this one's clock.
         env_config={"backend": "sync"},
-        algo_config={"lr": 3e-3},
     )
     assert train(config).cpu_s < 60
     assert evaluate(tmp_path / "run", episodes=100, seed=1).mean_return >= 475
