@@ -162,7 +162,7 @@ def test_fresh_rollouts_keep_their_log_probabilities_to_the_bit_and_weigh_one():
 
 def test_values_are_those_of_the_network_whatever_the_chunks():
     env = spec()
-    agent = make(env=env)
+    agent = make(config(normalize_reward=False), env)
     agent._appraiser.chunk = 7
     rollout = collect(agent, env)
     agent.digest([rollout], Clock())

@@ -38,7 +38,7 @@ def test_warm_up_changes_no_bit_of_the_training(tmp_path, preset):
     assert episodes[0] == episodes[1]
 
 
-@pytest.mark.parametrize("preset", ALGOS)
+@pytest.mark.parametrize("preset", list(ALGOS))
 def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, preset):
     env_config = {"obs": "flood", "masks": True, "height": 6, "width": 6}
     config = small_config(tmp_path / "whole", preset, env_config=env_config, steps=2000)
