@@ -29,6 +29,10 @@ def run(argv: list[str]) -> int:
     elif args.ENV:
         print(f"{args.ENV}: {ENVS.get(args.ENV).summary}\n")
         print(options(env_config_class(args.ENV)))
+        family = ENVS.get(args.ENV)
+        for told, known in (("players", family.players), ("suites", family.suites)):
+            if known:
+                print(f"\n{told}: {', '.join(known)}")
     else:
         print(columns([(name, ENVS.get(name).summary) for name in names], indent=""))
         print("\nOptions of one: brisk envs NAME. Train with: brisk train NAME --obs ...")

@@ -12,7 +12,10 @@ from briskrl.cli.flags import Parser
 from briskrl.cli.players import load_agent, read_words
 
 if TYPE_CHECKING:
-    from briskrl.train.evaluate import EvalResult
+    from briskrl.train.evaluate import Agent, EvalResult
+
+EPISODES = 100
+"""Games played unless told otherwise."""
 
 EXAMPLES = """\
 examples:
@@ -20,6 +23,7 @@ examples:
   brisk eval runs/NAME --episodes 1000 --seed 7 --json
   brisk eval snake                        the hand-written player, to compare with
   brisk eval snake --player random --height 20 --width 20
+  brisk eval runs/NAME --suite cage2      an official evaluation of the environment
 
 Games are played greedily, with seeds that training never saw."""
 
@@ -28,13 +32,15 @@ Games are played greedily, with seeds that training never saw."""
 class EvalOptions:
     """How to measure."""
 
-    episodes: Annotated[int, Meta(ge=1, le=10_000_000)] = 100
-    """Games to play."""
+    episodes: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
+    """Games to play: 100, or with --suite as many per cell as the suite prescribes."""
     seed: Annotated[int, Meta(ge=0)] = 0
     """Root of the games' seeds; equal seeds give equal games."""
     player: str = "auto"
     """Who plays an environment without a run: random, or a hand-written player such as heuristic;
     auto takes the best one there is."""
+    suite: str | None = None
+    """Run an official evaluation of the environment; `brisk envs ENV` names them."""
 
 
 def run(argv: list[str]) -> int:
@@ -44,15 +50,30 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     words = read_words(parser, argv, EvalOptions)
     options = words.options
+    agent, name = load_agent(words, options.player, options.seed)
+    if options.suite is not None:
+        return _run_suite(agent, name, options, as_json=words.args.json)
     from briskrl.train.evaluate import evaluate_agent
 
-    agent, name = load_agent(words, options.player, options.seed)
-    result = evaluate_agent(agent, episodes=options.episodes, seed=options.seed)
+    result = evaluate_agent(agent, episodes=options.episodes or EPISODES, seed=options.seed)
     if words.args.json:
         print(json.dumps(result.as_json(), allow_nan=False))
     else:
         print(f"{name} on {agent.env}: {result.episodes:,} games, seed {options.seed}")
         print(_told(result))
+    return 0
+
+
+def _run_suite(agent: Agent, name: str, options: EvalOptions, *, as_json: bool) -> int:
+    from briskrl.train.suites import run_suite
+
+    assert options.suite is not None
+    report = run_suite(agent, options.suite, episodes=options.episodes, seed=options.seed)
+    if as_json:
+        print(json.dumps(report.as_json(), allow_nan=False))
+    else:
+        print(f"{name} on {agent.env}: suite {options.suite}, seed {options.seed}")
+        print(report.told())
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,7 +89,7 @@ def load_agent(words: Words, player: str, seed: int) -> tuple[Agent, str]:
         known = nearest(player, [*players, RANDOM])
         raise ConfigError(f"The environment {env!r} has no player {player!r}. {known}")
     chosen = players[player]
-    return Agent(HandWritten(chosen.load()), env, replace(config, **chosen.needs)), player
+    return Agent(chosen.policy(), env, replace(config, **chosen.needs)), player
 
 
 def _target(parser: Parser, argv: list[str]) -> Path | str | None:
@@ -100,17 +99,6 @@ def _target(parser: Parser, argv: list[str]) -> Path | str | None:
         plain = [word for word in words if not word.startswith("-")]
         return find_target(plain[0]) if plain else None
     return find_target(parser.parse_known_args(argv)[0].TARGET)
-
-
-class HandWritten:
-    """A hand-written player as a policy."""
-
-    def __init__(self, decide: Callable[[Array], Array]) -> None:
-        self._decide = decide
-
-    def act(self, obs: Array, mask: Bools | None) -> Array:
-        """Actions (N,) for observations (N, *obs)."""
-        return self._decide(obs)
 
 
 class RandomPolicy:

@@ -10,7 +10,7 @@ from briskrl.core.errors import ConfigError, nearest
 from briskrl.core.registry import Registry, load_object
 
 if TYPE_CHECKING:
-    from briskrl.core.types import Array
+    from briskrl.core.types import Array, Bools
     from briskrl.envs.base import VecEnv
 
 
@@ -19,14 +19,30 @@ class Player:
     """A hand-written player: what learning has to beat."""
 
     actions: str
-    """Address "module:function" of observations (N, *obs) -> actions (N,)."""
+    """Address "module:function" of observations (N, *obs) -> actions (N,); the address of a class
+    whose objects are such functions if the player has a memory."""
     needs: Mapping[str, object] = field(default_factory=dict)
     """Settings without which it cannot read the observations."""
 
-    def load(self) -> Callable[[Array], Array]:
-        """The function from observations to actions."""
-        found: Callable[[Array], Array] = load_object(self.actions)
-        return found
+    def policy(self) -> HandWritten:
+        """A fresh player, for one batch of games."""
+        found = load_object(self.actions)
+        return HandWritten(found() if isinstance(found, type) else found)
+
+
+class HandWritten:
+    """A hand-written player as a policy.
+
+    Players with a memory have a method `restart` that takes a mask (N,) of games that begin anew.
+    """
+
+    def __init__(self, decide: Callable[[Array], Array]) -> None:
+        self._decide = decide
+        self.restart: Callable[[Bools], None] | None = getattr(decide, "restart", None)
+
+    def act(self, obs: Array, mask: Bools | None) -> Array:
+        """Actions (N,) for observations (N, *obs)."""
+        return self._decide(obs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +59,8 @@ class EnvFamily:
     of many environments takes the member first and `render_mode` last."""
     players: Mapping[str, Player] = field(default_factory=dict)
     """Hand-written players by name, the best first."""
+    suites: Mapping[str, str] = field(default_factory=dict)
+    """Official evaluations by name: addresses "module:function" of `briskrl.envs.suites.Suite`."""
     member: str = ""
     """An example of what follows the colon in names of this family; empty if it has one alone."""
 

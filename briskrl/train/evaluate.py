@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from briskrl.core.config import build, settings
 from briskrl.core.registry import load_object
 from briskrl.core.rng import derive_seed
 from briskrl.core.spec import ArraySpec, action_from_dict
-from briskrl.core.types import JSON, StepBuffers
+from briskrl.core.types import JSON, Bools, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.make import make_env
+from briskrl.envs.suites import Games
 from briskrl.train.resolve import algo_config_class, env_config
 from briskrl.train.rundir import RunDir
 
@@ -75,6 +77,22 @@ def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0) -> Eval
 
 
 def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
+    """Statistics of `episodes` games; see `play_games`."""
+    games = play_games(agent, episodes=episodes, seed=seed)
+    return EvalResult(
+        episodes=episodes,
+        mean_return=float(games.ret.mean()),
+        std_return=float(games.ret.std()),
+        mean_score=float(games.score.mean()),
+        std_score=float(games.score.std()),
+        max_score=float(games.score.max()),
+        win_rate=float(games.won.mean()),
+        mean_steps=float(games.steps.mean()),
+        seed=seed,
+    )
+
+
+def play_games(agent: Agent, *, episodes: int, seed: int) -> Games:
     """Play `episodes` games, each with a seed of its own, and count every one of them.
 
     Game k depends on `seed` and k alone. Each environment contributes its first episode only:
@@ -91,19 +109,7 @@ def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
         ]
     finally:
         env.close()
-    games = np.concatenate(waves)
-    returns, scores, steps, won = games.T
-    return EvalResult(
-        episodes=episodes,
-        mean_return=float(returns.mean()),
-        std_return=float(returns.std()),
-        mean_score=float(scores.mean()),
-        std_score=float(scores.std()),
-        max_score=float(scores.max()),
-        win_rate=float(won.mean()),
-        mean_steps=float(steps.mean()),
-        seed=seed,
-    )
+    return Games(*np.concatenate(waves).T)
 
 
 def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float64]:
@@ -113,8 +119,13 @@ def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float6
     env.drain_stats()
     games = np.full((env.num_envs, 4), np.nan)
     missing = env.num_envs
+    restart: Callable[[Bools], None] | None = getattr(policy, "restart", None)
+    if restart:
+        restart(np.ones(env.num_envs, np.bool_))
     while missing:
         env.step_into(policy.act(buffers.obs, buffers.mask), buffers)
+        if restart:
+            restart(buffers.terminated | buffers.truncated)
         ended = env.drain_stats()
         new = np.isnan(games[ended.env, 0])
         columns = (ended.ret, ended.score, ended.steps, ended.won)

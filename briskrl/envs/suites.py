@@ -1,0 +1,103 @@
+"""What an official evaluation of a family is made of, so that `brisk eval --suite NAME` can run it.
+
+A suite decides which settings are played, how often, and what is told about it; whoever calls it
+knows how games are played. It therefore lives with its family and needs no trainer: an entry in
+`EnvFamily.suites` points at a function of the kind `Suite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.core.types import JSON
+
+NORMAL_95 = 1.959964
+"""Half width of a 95 % interval of a normal variable, in standard errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Games:
+    """Finished episodes, one number each, (M,); game k is the same world in every call."""
+
+    ret: NDArray[np.float64]
+    score: NDArray[np.float64]
+    steps: NDArray[np.float64]
+    won: NDArray[np.float64]
+
+
+class Play(Protocol):
+    """How a suite has games played."""
+
+    def __call__(
+        self, config: Any, *, episodes: int, seed: int, player: str | None = None
+    ) -> Games:
+        """Play under these settings of the family.
+
+        Game k depends on the settings, `seed` and k alone, so that games of two players with equal
+        seeds may be compared pair by pair.
+
+        Args:
+            config: Settings of the environment.
+            episodes: Games to play.
+            seed: Root of the games' seeds.
+            player: A hand-written player of the family; None is the agent to be measured.
+        """
+        ...
+
+
+class Report(Protocol):
+    """What a suite found out."""
+
+    def as_json(self) -> dict[str, JSON]:
+        """The figures as a JSON object."""
+        ...
+
+    def told(self) -> str:
+        """The figures as text of several lines."""
+        ...
+
+
+class Suite(Protocol):
+    """An official evaluation."""
+
+    def __call__(self, play: Play, config: Any, *, episodes: int | None, seed: int) -> Report:
+        """Measure the agent whose games `play` plays.
+
+        Args:
+            play: Plays games of the agent.
+            config: Settings the agent was made for; the suite replaces what it prescribes.
+            episodes: Games per cell; None is what the suite prescribes.
+            seed: Root of the games' seeds.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean with its 95 % interval."""
+
+    mean: float
+    half_width: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Lower and upper end."""
+        return self.mean - self.half_width, self.mean + self.half_width
+
+
+def mean_of(values: NDArray[np.float64]) -> Mean:
+    """The mean of independent values, with its interval by the normal approximation."""
+    spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return Mean(float(values.mean()), NORMAL_95 * spread / sqrt(len(values)))
+
+
+def sum_of(means: Sequence[Mean]) -> Mean:
+    """The sum of independent means."""
+    width = sqrt(sum(mean.half_width**2 for mean in means))
+    return Mean(sum(mean.mean for mean in means), width)
