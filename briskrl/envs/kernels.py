@@ -10,6 +10,8 @@ done, and per thread which chunks are its own and which of them comes next.
 
 from __future__ import annotations
 
+from types import FunctionType
+
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
@@ -198,6 +200,69 @@ def wait_for_lanes(board):
             sched_yield()
         else:
             usleep(NAP_US)
+
+
+def share(
+    rules,
+    words,
+    log,
+    board,
+    bounds,
+    lane,
+    phase,
+    spins,
+    actions,
+    obs,
+    reward,
+    terminated,
+    truncated,
+    final_obs,
+):
+    """Do a lane's share of passes over all games; `step` is bound to a family's by `share_of`.
+
+    Lane 0 calls for one pass on the arrays it is given and returns when all is done. The others
+    take part in whatever is called for, on the arrays of the caller, which are like those they are
+    given; they return when nothing was called for during `spins` looks.
+    """
+    if lane == 0:
+        call_lanes(board, phase, actions, obs, reward, terminated, truncated, final_obs)
+    idle = 0
+    while lane == 0 or idle < spins:
+        chunk = take_chunk(board, lane)
+        if chunk >= 0:
+            step(  # noqa: F821
+                rules,
+                words,
+                log,
+                at_address(actions, board[BOARD_ARRAYS]),
+                at_address(obs, board[BOARD_ARRAYS + 1]),
+                at_address(reward, board[BOARD_ARRAYS + 2]),
+                at_address(terminated, board[BOARD_ARRAYS + 3]),
+                at_address(truncated, board[BOARD_ARRAYS + 4]),
+                at_address(final_obs, board[BOARD_ARRAYS + 5]),
+                bounds[chunk],
+                bounds[chunk + 1],
+                chunk,
+                board[BOARD_PHASE],
+            )
+            end_chunk(board)
+            idle = 0
+        elif lane == 0:
+            wait_for_lanes(board)
+            return
+        else:
+            sched_yield()
+            idle += 1
+
+
+def share_of(step):
+    """The compiled `share` of the family whose compiled step this is."""
+    # Not a closure: Numba would find no closure over a compiled function in its cache again.
+    own = FunctionType(share.__code__, {**globals(), "step": step})
+    own.__module__ = step.__module__
+    # The name under which it is cached.
+    own.__qualname__ = f"{step.__module__}.share"
+    return kernel(own)
 
 
 @kernel

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import IntEnum
+from functools import partial
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -23,11 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 from briskrl.core.spec import DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers
 from briskrl.envs import kernels
+from briskrl.envs.asked import checked_actions, reset_mask
 from briskrl.envs.crew import CAN_SHARE, Crew, new_board
 from briskrl.envs.episodes import Aggregates, EpisodeLog
+from briskrl.envs.seeding import Seeds, seed_rows
 
 Infos = dict[str, Any]
-Seeds = int | Sequence[int | None] | None
 
 SMALLEST_SHARED_BATCH = 1000
 """Below this many envs, waking threads costs more than they save."""
@@ -55,7 +57,21 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
 
     `metadata["autoreset_mode"]` says what happens to ended games; `step_into` and `step` both
     follow it. Trainers use SAME_STEP, the default, which wastes no step.
+
+    A family gives its compiled `_step` and `_share` (see `kernels.share_of`), and in its own
+    `__init__` the arrays that they work on: `_rules` and `_words`, whose first N rows are `_games`.
     """
+
+    _step: Callable[..., None]
+    _share: Callable[..., None]
+    _state_name: str
+    """What `get_state` calls the games."""
+    _rules: Array
+    """Settings, as the kernels read them."""
+    _words: NDArray[np.uint64]
+    """Memory of all games and of scratch space, flat."""
+    _games: NDArray[np.uint64]
+    """(N, words): memory of each game, random state included; a view of `_words`."""
 
     def __init__(
         self,
@@ -74,6 +90,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": mode}
         self._env_spec = env_spec
+        self._num_actions = env_spec.action.n
         # A plain number: Numba would compile once more for a member of an enum.
         self._phase = Phase[mode.name].value
         self._copy = copy
@@ -97,24 +114,41 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         self._checked: StepBuffers | None = None
         self._seeded = np.zeros(num_envs, np.bool_)
         self._started = False
+        self.render_mode: str | None = None
+        self.render_index: int | None = None
+        self.cell_px = 16
 
-    @abstractmethod
     def _pass(
         self, actions: Ints, out: StepBuffers, low: int, high: int, lane: int, phase: int
     ) -> None:
         """Run one compiled pass over the envs low..high-1, with the log and scratch of a lane."""
+        self._step(
+            self._rules,
+            self._words,
+            self._log.rows,
+            actions,
+            out.obs,
+            out.reward,
+            out.terminated,
+            out.truncated,
+            out.final_obs,
+            low,
+            high,
+            lane,
+            phase,
+        )
 
-    @abstractmethod
     def _sharer(self, board: Ints, bounds: Ints) -> Callable[..., None]:
         """The family's compiled `share`, to be called as `Share` says.
 
         It is bound to arrays and not to this object, which threads must not keep alive. Chunk c of
         a pass is the envs bounds[c]..bounds[c+1]-1; it has the log and the scratch of lane c.
         """
+        return partial(self._share, self._rules, self._words, self._log.rows, board, bounds)
 
-    @abstractmethod
     def _write_mask(self, out: Bools, *, final: bool) -> None:
         """Write the legal actions (N, A) of the games as they stand, or as the ended ones ended."""
+        out[...] = True
 
     @property
     @abstractmethod
@@ -126,6 +160,10 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
     def _ended(self) -> NDArray[np.int16]:
         """Non-zero where a game has ended and not begun again, (N,), writable."""
 
+    @abstractmethod
+    def _frame(self, env: int) -> str | NDArray[np.uint8]:
+        """One game as `render_mode` says, which is not None."""
+
     @property
     def env_spec(self) -> EnvSpec:
         """Shapes, dtypes and promises of one environment."""
@@ -134,7 +172,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
     def start(self, seed: int, out: StepBuffers) -> None:
         """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
         self._check(out)
-        self._seed_rows(seed, np.ones(self.num_envs, np.bool_))
+        seed_rows(self._random_states, self._seeded, seed, np.ones(self.num_envs, np.bool_))
         self._log.clear()
         self._begin(out)
 
@@ -166,8 +204,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
 
     def action_masks(self) -> Bools:
         """Actions that do not end the game at once, (N, A)."""
-        assert isinstance(self._env_spec.action, DiscreteSpec)
-        mask = np.empty((self.num_envs, self._env_spec.action.n), np.bool_)
+        mask = np.empty((self.num_envs, self._num_actions), np.bool_)
         self._write_mask(mask, final=False)
         return mask
 
@@ -190,8 +227,8 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
                 random streams go on.
             options: May hold "reset_mask", a bool array with at least one True.
         """
-        which = self._reset_mask(options)
-        self._seed_rows(seed, which)
+        which = reset_mask(options, self.num_envs, started=self._started)
+        seed_rows(self._random_states, self._seeded, seed, which)
         self._ended[which] = 1
         self._begin(self._own, everywhere=bool(which.all()))
         return self._given(self._own.obs), {}
@@ -200,7 +237,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         """Advance every env by one step; infos hold records only when an episode ended."""
         if not self._started:
             raise gymnasium.error.ResetNeeded("Call reset before step.")
-        chosen = self._checked_actions(actions)
+        chosen = checked_actions(actions, self.num_envs, self._num_actions)
         waiting = self._waiting()
         own = self._own
         self.step_into(chosen, own)
@@ -215,6 +252,44 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
             self._given(own.truncated),
             infos,
         )
+
+    def get_state(self) -> Mapping[str, Array]:
+        """All games as one array (N, words), random states included; a copy."""
+        return {self._state_name: self._games.copy()}
+
+    def set_state(self, state: Mapping[str, Array]) -> None:
+        """Continue from what get_state gave; records of other episodes are dropped."""
+        games = state[self._state_name]
+        if games.shape != self._games.shape or games.dtype != self._games.dtype:
+            raise ValueError(
+                f"The state of {self.num_envs} games of these settings is a uint64 array of shape "
+                f"{self._games.shape}, not {games.dtype} {games.shape}."
+            )
+        self._games[:] = games
+        self._seeded[:] = True
+        self._started = True
+        self._log.clear()
+        # What is derived from the state may be there as other settings derived it.
+        self._run(self._actions, self._own, Phase.LOOK.value)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """One frame per game, or of `render_index` alone; None without a render_mode."""
+        if self.render_mode is None:
+            return None
+        envs = range(self.num_envs) if self.render_index is None else (self.render_index,)
+        return tuple(self._frame(env) for env in envs)
+
+    def draw_as(self, render_mode: str | None) -> None:
+        """Set how `render` draws.
+
+        Raises:
+            ValueError: These games cannot be drawn that way.
+        """
+        modes = self.metadata["render_modes"]
+        if render_mode not in (None, *modes):
+            known = ", ".join(modes)
+            raise ValueError(f"render_mode must be {known} or None, not {render_mode!r}.")
+        self.render_mode = render_mode
 
     def close_extras(self, **kwargs: Any) -> None:
         """Stop the threads."""
@@ -275,59 +350,6 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
             )
         return waiting
 
-    def _checked_actions(self, actions: ArrayLike) -> Array:
-        chosen = np.asarray(actions)
-        if chosen.shape != (self.num_envs,):
-            raise ValueError(f"actions must have shape ({self.num_envs},), not {chosen.shape}.")
-        if not np.issubdtype(chosen.dtype, np.integer):
-            raise TypeError(f"actions must be integers, not {chosen.dtype}.")
-        assert isinstance(self._env_spec.action, DiscreteSpec)
-        top = self._env_spec.action.n - 1
-        if chosen.min() < 0 or chosen.max() > top:
-            raise ValueError(f"actions must be 0 to {top}: {chosen[(chosen < 0) | (chosen > top)]}")
-        return chosen
-
-    def _reset_mask(self, options: Infos | None) -> Bools:
-        mask = (options or {}).get("reset_mask")
-        if mask is None:
-            return np.ones(self.num_envs, np.bool_)
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-            raise TypeError('options["reset_mask"] must be a NumPy array of bools.')
-        if mask.shape != (self.num_envs,):
-            raise ValueError(
-                f'options["reset_mask"] must have shape ({self.num_envs},), not {mask.shape}.'
-            )
-        if not mask.any():
-            raise ValueError('options["reset_mask"] must hold at least one True.')
-        if not self._started and not mask.all():
-            raise gymnasium.error.ResetNeeded("The first reset must be one of all games.")
-        return cast(Bools, mask)
-
-    def _seed_rows(self, seed: Seeds, which: Bools) -> None:
-        """Give the chosen envs new random states where there is a seed; others keep theirs."""
-        states = self._random_states
-        if seed is None:
-            seeds: list[int | None] = [None] * self.num_envs
-        elif isinstance(seed, int | np.integer):
-            seeds_up = np.arange(self.num_envs, dtype=np.uint64)
-            seeds_up += np.uint64(int(seed) % 2**64)
-            states[which] = _seeded(seeds_up)[which]
-            self._seeded |= which
-            return
-        else:
-            seeds = list(seed)
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"seed must hold {self.num_envs} seeds, not {len(seeds)}.")
-        given = np.array([value is not None for value in seeds]) & which
-        words: NDArray[np.uint64] = np.array([(value or 0) % 2**64 for value in seeds], np.uint64)
-        fresh = which & ~given & ~self._seeded
-        words[fresh] = np.random.default_rng().integers(
-            2**64 - 1, size=int(fresh.sum()), dtype=np.uint64
-        )
-        given |= fresh
-        states[given] = _seeded(words)[given]
-        self._seeded |= given
-
     def _begin(self, out: StepBuffers, *, everywhere: bool = True) -> None:
         if everywhere:
             self._ended[:] = 1
@@ -367,11 +389,3 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
                     f"{like.shape} (spec {spec.obs.shape}), not {array.dtype} {array.shape}."
                 )
         self._checked = out
-
-
-def _seeded(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The first random states of envs with these seeds: one SplitMix64 output each."""
-    z = seeds + kernels.GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * kernels.MIX_1
-    z = (z ^ (z >> np.uint64(27))) * kernels.MIX_2
-    return cast("NDArray[np.uint64]", z ^ (z >> np.uint64(31)))

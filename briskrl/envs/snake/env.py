@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any, cast
 
-import gymnasium
 import msgspec
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -16,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
-from briskrl.core.types import Array, Bools, Ints, StepBuffers
+from briskrl.core.types import Array, Bools, Ints
 from briskrl.envs.kernels import REC_EXTRA
-from briskrl.envs.native import Infos, NativeVecEnv, Phase
+from briskrl.envs.native import NativeVecEnv, Phase
+from briskrl.envs.single import NativeEnv
 from briskrl.envs.snake import render
 from briskrl.envs.snake.board import kernels as k
 from briskrl.envs.snake.config import SnakeConfig
@@ -48,6 +47,9 @@ class SnakeVecEnv(NativeVecEnv):
         ConfigError: The settings cannot be played.
     """
 
+    _step = staticmethod(step)
+    _share = staticmethod(share)
+    _state_name = "snake"
     metadata: dict[str, Any] = {  # noqa: RUF012
         "render_modes": ["ansi", "rgb_array"],
         "render_fps": 12,
@@ -68,8 +70,6 @@ class SnakeVecEnv(NativeVecEnv):
         **settings: Any,
     ) -> None:
         self.config = checked(config, settings)
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode must be ansi, rgb_array or None, not {render_mode!r}.")
         super().__init__(
             num_envs,
             spec_of(self.config),
@@ -78,7 +78,7 @@ class SnakeVecEnv(NativeVecEnv):
             object_final_obs=object_final_obs,
             threads=threads,
         )
-        self.render_mode = render_mode
+        self.draw_as(render_mode)
         self.render_index = render_index
         self.cell_px = cell_px
         self._layout = Layout(self.config.height, self.config.width)
@@ -89,28 +89,6 @@ class SnakeVecEnv(NativeVecEnv):
         self._games = self._words[: num_envs * row].reshape(num_envs, row)
         self._ints = self._games.view(np.int32)
         self._shorts = self._games.view(np.int16)
-
-    def _pass(
-        self, actions: Ints, out: StepBuffers, low: int, high: int, lane: int, phase: int
-    ) -> None:
-        step(
-            self._rules,
-            self._words,
-            self._log.rows,
-            actions,
-            out.obs,
-            out.reward,
-            out.terminated,
-            out.truncated,
-            out.final_obs,
-            low,
-            high,
-            lane,
-            phase,
-        )
-
-    def _sharer(self, board: Ints, bounds: Ints) -> Callable[..., None]:
-        return partial(share, self._rules, self._words, self._log.rows, board, bounds)
 
     def _write_mask(self, out: Bools, *, final: bool) -> None:
         write_masks(self._rules, self._words, k.FINAL_OPEN if final else k.OPEN, out)
@@ -129,25 +107,6 @@ class SnakeVecEnv(NativeVecEnv):
         if self.config.start == "cycle":
             infos["start_length"] = rows[:, REC_EXTRA + 1].astype(np.int32)
         return infos
-
-    def get_state(self) -> Mapping[str, Array]:
-        """All games as one array (N, words), random states included; a copy."""
-        return {"snake": self._games.copy()}
-
-    def set_state(self, state: Mapping[str, Array]) -> None:
-        """Continue from what get_state gave; records of other episodes are dropped."""
-        games = state["snake"]
-        if games.shape != self._games.shape or games.dtype != self._games.dtype:
-            raise ValueError(
-                f"The state of {self.num_envs} games on this board is a uint64 array of shape "
-                f"{self._games.shape}, not {games.dtype} {games.shape}."
-            )
-        self._games[:] = games
-        self._seeded[:] = True
-        self._started = True
-        self._log.clear()
-        # Caches may come from another observation mode.
-        self._run(self._actions, self._own, Phase.LOOK.value)
 
     def peek(self) -> dict[str, Array]:
         """The games as plain numbers, (N,) each; cells are row * width + column, no food is -1."""
@@ -202,13 +161,6 @@ class SnakeVecEnv(NativeVecEnv):
         self._started = True
         self._run(self._actions, self._own, Phase.LOOK.value)
 
-    def render(self) -> tuple[Any, ...] | None:
-        """One frame per game, or of `render_index` alone; None without a render_mode."""
-        if self.render_mode is None:
-            return None
-        envs = range(self.num_envs) if self.render_index is None else (self.render_index,)
-        return tuple(self._frame(env) for env in envs)
-
     def _frame(self, env: int) -> str | NDArray[np.uint8]:
         config, row = self.config, self._shorts[env]
         food = -1 if row[k.FOOD] < 0 else int(self._layout.to_cell(row[k.FOOD]))
@@ -219,7 +171,7 @@ class SnakeVecEnv(NativeVecEnv):
         return render.ansi(body, food, (config.height, config.width), *counts)
 
 
-class SnakeEnv(gymnasium.Env[Array, np.int64]):
+class SnakeEnv(NativeEnv):
     """One game of Snake as a plain Gymnasium environment; everything it returns is a copy.
 
     Takes the keywords of SnakeVecEnv that make sense for a single game.
@@ -230,44 +182,14 @@ class SnakeEnv(gymnasium.Env[Array, np.int64]):
     def __init__(
         self, *, render_mode: str | None = None, cell_px: int = 16, **settings: Any
     ) -> None:
-        self._games = SnakeVecEnv(
+        games = SnakeVecEnv(
             1,
             autoreset_mode=AutoresetMode.DISABLED,
             render_mode=render_mode,
             cell_px=cell_px,
             **settings,
         )
-        self.render_mode = render_mode
-        self.observation_space = self._games.single_observation_space
-        self.action_space = self._games.single_action_space
-
-    def reset(
-        self, *, seed: int | None = None, options: Infos | None = None
-    ) -> tuple[Array, Infos]:
-        """Begin a new episode."""
-        super().reset(seed=seed)
-        obs, _ = self._games.reset(seed=seed)
-        return obs[0], {}
-
-    def step(self, action: np.int64 | int) -> tuple[Array, float, bool, bool, Infos]:
-        """Make one move; the info of an ending step holds the episode's record."""
-        obs, reward, terminated, truncated, infos = self._games.step(np.array([action]))
-        record = {key: array[0] for key, array in infos.items() if not key.startswith("_")}
-        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), record
-
-    def render(self) -> Any:
-        """The board as text or as an image."""
-        frames = self._games.render()
-        return None if frames is None else frames[0]
-
-    def action_masks(self) -> Bools:
-        """Actions that do not end the game at once, (A,)."""
-        mask: Bools = self._games.action_masks()[0]
-        return mask
-
-    def close(self) -> None:
-        """Release everything; may be called twice."""
-        self._games.close()
+        super().__init__(games)
 
 
 def checked(config: SnakeConfig | None, settings: Mapping[str, Any]) -> SnakeConfig:

@@ -7,19 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.envs.kernels import (
-    BOARD_ARRAYS,
-    BOARD_PHASE,
-    REC_EXTRA,
-    at_address,
-    call_lanes,
-    draw,
-    end_chunk,
-    record,
-    take_chunk,
-    tick,
-    wait_for_lanes,
-)
+from briskrl.envs.kernels import REC_EXTRA, draw, record, share_of, tick
 from briskrl.envs.snake.board.kernels import (
     BODY,
     CONNECTED,
@@ -94,7 +82,7 @@ from briskrl.envs.snake.board.kernels import (
     touches_free,
 )
 from briskrl.envs.snake.views.kernels import observe, observe_again
-from briskrl.jit import helper, inlined, kernel, sched_yield
+from briskrl.jit import helper, inlined, kernel
 
 
 @helper
@@ -361,58 +349,7 @@ def step(
         observe(rules, words, i32, i16, base, shown, i * size, lane)
 
 
-@kernel
-def share(
-    rules,
-    words,
-    log,
-    board,
-    bounds,
-    lane,
-    phase,
-    spins,
-    actions,
-    obs,
-    reward,
-    terminated,
-    truncated,
-    final_obs,
-):
-    """Do a lane's share of passes over all games.
-
-    Lane 0 calls for one pass on the arrays it is given and returns when all is done. The others
-    take part in whatever is called for, on the arrays of the caller, which are like those they are
-    given; they return when nothing was called for during `spins` looks.
-    """
-    if lane == 0:
-        call_lanes(board, phase, actions, obs, reward, terminated, truncated, final_obs)
-    idle = 0
-    while lane == 0 or idle < spins:
-        chunk = take_chunk(board, lane)
-        if chunk >= 0:
-            step(
-                rules,
-                words,
-                log,
-                at_address(actions, board[BOARD_ARRAYS]),
-                at_address(obs, board[BOARD_ARRAYS + 1]),
-                at_address(reward, board[BOARD_ARRAYS + 2]),
-                at_address(terminated, board[BOARD_ARRAYS + 3]),
-                at_address(truncated, board[BOARD_ARRAYS + 4]),
-                at_address(final_obs, board[BOARD_ARRAYS + 5]),
-                bounds[chunk],
-                bounds[chunk + 1],
-                chunk,
-                board[BOARD_PHASE],
-            )
-            end_chunk(board)
-            idle = 0
-        elif lane == 0:
-            wait_for_lanes(board)
-            return
-        else:
-            sched_yield()
-            idle += 1
+share = share_of(step)
 
 
 @kernel
