@@ -1,0 +1,1 @@
+"""Fuel breaks against wildfires: many landscapes, many fires, one compiled call per step."""
