@@ -9,6 +9,8 @@ from __future__ import annotations
 import gymnasium
 
 _MODULE = "briskrl.envs.snake.env"
+_CARTPOLE = "briskrl.envs.cartpole.env"
+CARTPOLE_ID = "BriskCartPole-v1"
 SNAKE_MODES = ("features", "flood", "grid")
 
 
@@ -23,3 +25,9 @@ def register() -> None:
                 vector_entry_point=f"{_MODULE}:SnakeVecEnv",
                 kwargs={"height": 10, "width": 10, "obs": mode},
             )
+    if CARTPOLE_ID not in gymnasium.registry:
+        gymnasium.register(
+            id=CARTPOLE_ID,
+            entry_point=f"{_CARTPOLE}:CartPoleEnv",
+            vector_entry_point=f"{_CARTPOLE}:CartPoleVecEnv",
+        )

@@ -118,6 +118,16 @@ ENVS.add(
     ),
 )
 ENVS.add(
+    "cartpole",
+    EnvFamily(
+        name="cartpole",
+        summary="CartPole-v1 of Gymnasium, compiled",
+        config="briskrl.envs.cartpole.config:CartPoleConfig",
+        factory="briskrl.envs.cartpole.env:build",
+        players={"heuristic": Player("briskrl.envs.cartpole.heuristic:heuristic_actions")},
+    ),
+)
+ENVS.add(
     "gym",
     EnvFamily(
         name="gym",

@@ -20,6 +20,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from briskrl.core.spec import DiscreteSpec
 from briskrl.core.types import EpisodeStats, StepBuffers
 from briskrl.envs.base import VecEnv
+from briskrl.envs.cartpole.config import CartPoleConfig
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.make import make_env
 from briskrl.envs.registry import ENVS
@@ -81,6 +82,8 @@ CASES = [
     snake("cycle-start", start="cycle", start_mix=0.5, obs="grid", height=6, width=6),
     snake("solid-tail", tail_rule="solid", height=4, width=4, masks=True),
     snake("large", height=20, width=20, obs="flood", start="cycle"),
+    Case("cartpole", "cartpole"),
+    Case("cartpole-short", "cartpole", CartPoleConfig(max_steps=15)),
     gym("cartpole", "CartPole-v1"),
     gym("box-actions", "Pendulum-v1", max_steps=40),
     gym("dict", "brisktest/DictWorld-v0"),
