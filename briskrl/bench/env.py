@@ -11,6 +11,7 @@ from briskrl.bench.config import EnvBench
 from briskrl.bench.stopwatch import Stopwatch, per_second
 from briskrl.bench.tape import Tape
 from briskrl.core.types import StepBuffers
+from briskrl.envs.native import NativeVecEnv
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
 
@@ -30,21 +31,29 @@ class EnvFigures:
     """CPU time of the replay that neighbours on the machine disturbed least."""
     threads: int
     num_envs: int
-    obs: str
-    mean_length: float
+    obs: str | None
+    """Snake's observation mode, as the next one is Snake's."""
+    mean_length: float | None
     """Mean length of the snakes during the measured play."""
     replays: int
     """How often the recorded play was repeated, each time with the recorded end."""
 
 
-def measure_env(bench: EnvBench) -> EnvFigures:
+def measure_env(bench: EnvBench, name: str = "snake") -> EnvFigures:
     """Replay recorded play until `bench.seconds` of stepping have passed.
 
     Only calls of `step_into` are timed. Every replay is checked to have ended like the recording.
+
+    Raises:
+        ConfigError: The environment is not one of our own.
     """
-    config = SnakeConfig(obs=bench.obs, height=bench.height, width=bench.width)
-    tape = tapes.record(config, bench.num_envs, bench.seed)
-    env = SnakeVecEnv(bench.num_envs, config=config, threads=bench.threads)
+    env: NativeVecEnv
+    if name == "snake":
+        config = SnakeConfig(obs=bench.obs, height=bench.height, width=bench.width)
+        tape = tapes.record(config, bench.num_envs, bench.seed)
+        env = SnakeVecEnv(bench.num_envs, config=config, threads=bench.threads)
+    else:
+        tape, env = tapes.record_family(name, bench.num_envs, bench.seed, threads=bench.threads)
     out = StepBuffers.allocate(env.env_spec, bench.num_envs)
     # The first replay pays for compiling and cold caches.
     replay(tape, env, out, Stopwatch())
@@ -67,13 +76,13 @@ def measure_env(bench: EnvBench) -> EnvFigures:
         best_ns_per_step=1e9 * float(np.diff(marks).min()) / steps_per_replay,
         threads=bench.threads,
         num_envs=bench.num_envs,
-        obs=bench.obs,
-        mean_length=tape.mean_length,
+        obs=bench.obs if name == "snake" else None,
+        mean_length=tape.mean_length if name == "snake" else None,
         replays=replays,
     )
 
 
-def replay(tape: Tape, env: SnakeVecEnv, out: StepBuffers, watch: Stopwatch) -> None:
+def replay(tape: Tape, env: NativeVecEnv, out: StepBuffers, watch: Stopwatch) -> None:
     """Play the tape once from its beginning, with the steps on the watch.
 
     Raises:

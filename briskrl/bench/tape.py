@@ -1,8 +1,8 @@
-"""A recorded stretch of heuristic play, to be replayed in any observation mode.
+"""A recorded stretch of heuristic play, to be replayed for measuring.
 
-What a game does depends on its seed and its actions, not on what is observed. So the player, whose
-choices cost more than the steps, plays once on reachable-space observations; replaying its moves
-measures the environment alone.
+What a game does depends on its seed and its actions, not on who chose them. So the player, whose
+choices cost more than the steps, plays once; replaying its moves measures the environment alone.
+Snake is played on reachable-space observations and can be replayed in any observation mode.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from briskrl.core.errors import ConfigError
 from briskrl.core.types import Array, EpisodeStats, Ints, StepBuffers
+from briskrl.envs.make import make_env
+from briskrl.envs.native import NativeVecEnv
+from briskrl.envs.registry import ENVS, HandWritten
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
 from briskrl.envs.snake.heuristic import heuristic_actions
@@ -22,6 +26,8 @@ LENGTHS = (13, 22)
 MOST_BEFORE = 600
 MOST_STEPS = 500
 """Bounds for boards on which snakes never come to those lengths, or never get past them."""
+RANDOM_SHARE = 0.5
+"""Share of random moves in other games, so that episodes end at all sorts of times."""
 
 
 class TapeError(RuntimeError):
@@ -37,11 +43,11 @@ class Tape:
     actions: list[Ints]
     """Moves (N,) of every vector step."""
     end: dict[str, Array]
-    """The games after the last move, as plain numbers (N,)."""
+    """The games after the last move, see `end_of`."""
     episodes: EpisodeStats
     """Episodes that ended during the recording (the newest, if they were very many)."""
     mean_length: float
-    """Mean length of the snakes over the whole recording."""
+    """Mean length of the snakes over the whole recording; 0 in other games."""
 
 
 def record(config: SnakeConfig, num_envs: int, seed: int) -> Tape:
@@ -62,20 +68,77 @@ def record(config: SnakeConfig, num_envs: int, seed: int) -> Tape:
         actions.append(heuristic_actions(out.obs))
         env.step_into(actions[-1], out)
         lengths.append(_mean_length(env))
-    return Tape(state, actions, env.peek(), env.drain_stats(), float(np.mean(lengths)))
+    return Tape(state, actions, end_of(env), env.drain_stats(), float(np.mean(lengths)))
+
+
+def record_family(
+    name: str, num_envs: int, seed: int, *, threads: int
+) -> tuple[Tape, NativeVecEnv]:
+    """Play games of a native family for a while, then record; also the environment they were in.
+
+    The family's best hand-written player plays, if it has any, with some random moves.
+
+    Raises:
+        ConfigError: The environment is not one of our own.
+    """
+    family = ENVS.get(name)
+    player = next(iter(family.players.values()), None)
+    config = family.load_config()(**(player.needs if player else {}))
+    env = make_env(name, num_envs, config, threads)
+    if not isinstance(env, NativeVecEnv):
+        env.close()
+        raise ConfigError(f"bench env measures our own environments; {name!r} is none of them.")
+    mover = _Mover(env, player.policy() if player else None, seed)
+    for _ in range(MOST_BEFORE):
+        mover.move()
+    state = env.get_state()
+    env.set_state(state)
+    actions = [mover.move() for _ in range(MOST_STEPS)]
+    return Tape(state, actions, end_of(env), env.drain_stats(), 0.0), env
+
+
+class _Mover:
+    """Plays new games with a hand-written player and some random legal moves."""
+
+    def __init__(self, env: NativeVecEnv, policy: HandWritten | None, seed: int) -> None:
+        self._env = env
+        self._policy = policy
+        self._rng = np.random.default_rng(seed)
+        self._out = StepBuffers.allocate(env.env_spec, env.num_envs)
+        env.start(seed, self._out)
+
+    def move(self) -> Ints:
+        """Play one step in every game; returns the moves (N,)."""
+        env, out, rng = self._env, self._out, self._rng
+        legal = env.action_masks()
+        moves: Ints = (rng.random(legal.shape) + legal).argmax(axis=1)
+        if self._policy is not None:
+            random = rng.random(env.num_envs) < RANDOM_SHARE
+            moves = np.where(random, moves, self._policy.act(out.obs, out.mask))
+        env.step_into(moves, out)
+        if self._policy is not None and self._policy.restart is not None:
+            self._policy.restart(out.terminated | out.truncated)
+        return moves
+
+
+def end_of(env: NativeVecEnv) -> dict[str, Array]:
+    """The games as plain numbers (N,), which do not depend on the observation mode."""
+    if isinstance(env, SnakeVecEnv):
+        return env.peek()
+    return dict(env.get_state())
 
 
 def _mean_length(env: SnakeVecEnv) -> float:
     return float(env.peek()["length"].mean())
 
 
-def check(tape: Tape, env: SnakeVecEnv) -> None:
+def check(tape: Tape, env: NativeVecEnv) -> None:
     """Make sure that a replay ended like the recording.
 
     Raises:
         TapeError: It did not.
     """
-    end, episodes = env.peek(), env.drain_stats()
+    end, episodes = end_of(env), env.drain_stats()
     pairs = [(name, end[name], tape.end[name]) for name in tape.end]
     pairs += [
         (f"episode {name}", getattr(episodes, name), getattr(tape.episodes, name))

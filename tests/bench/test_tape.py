@@ -12,7 +12,9 @@ from briskrl.bench import tape as tapes
 from briskrl.bench.env import replay
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.bench.tape import Tape, TapeError
+from briskrl.core.errors import ConfigError
 from briskrl.core.types import StepBuffers
+from briskrl.envs.registry import ENVS
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
 
@@ -77,6 +79,25 @@ def test_one_score_that_differs_is_enough_to_refuse(tape: Tape) -> None:
     score[-1] += 1
     with pytest.raises(TapeError, match="episode score"):
         play(replace(tape, episodes=replace(tape.episodes, score=score)))
+
+
+@pytest.mark.parametrize("name", sorted(set(ENVS) - {"gym", "given"}))
+def test_every_native_family_can_be_recorded_and_replayed(name: str) -> None:
+    tape, env = tapes.record_family(name, 8, 3, threads=1)
+    out = StepBuffers.allocate(env.env_spec, 8)
+    watch = Stopwatch()
+    replay(tape, env, out, watch)
+    assert watch.cpu_s > 0
+    assert tape.episodes.count > 8
+    tape.actions[-1][0] ^= 1
+    with pytest.raises(TapeError, match="another way"):
+        replay(tape, env, out, watch)
+    env.close()
+
+
+def test_environments_of_others_are_refused() -> None:
+    with pytest.raises(ConfigError, match="none of them"):
+        tapes.record_family("gym:CartPole-v1", 2, 0, threads=1)
 
 
 def test_a_stopwatch_counts_only_what_happens_inside_it() -> None:

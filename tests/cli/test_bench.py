@@ -45,6 +45,14 @@ def test_bench_env_measures_every_observation_mode(brisk: Brisk, obs: str) -> No
     assert figures["best_ns_per_step"] <= figures["ns_per_step"]
 
 
+def test_bench_env_measures_cartpole(brisk: Brisk) -> None:
+    figures = answer(
+        brisk("bench", "env", "cartpole", "--num-envs", "8", "--seconds", "0.05", "--json")
+    )
+    positive(figures, *SPEED)
+    assert figures["obs"] is figures["mean_length"] is None
+
+
 def test_bench_env_can_use_threads(brisk: Brisk) -> None:
     words = ("--num-envs", "1024", "--threads", "2", "--seconds", "0.05", "--json")
     figures = answer(brisk("bench", "env", "snake", *words))
@@ -144,6 +152,8 @@ def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
         (("legcy",), "Did you mean 'legacy'?"),
         (("env", "snak"), "Did you mean 'snake'?"),
         (("env", "snake", "--obs", "floods"), "Did you mean 'flood'?"),
+        (("env", "cartpole", "--obs", "flood"), "--obs is an option of snake"),
+        (("env", "gym:CartPole-v1"), "'gym:CartPole-v1' is none of them"),
         (("env", "snake", "--seconds", "nan"), "seconds = nan"),
         (("env", "snake", "--seconds", "0"), "above 0"),
         (("env", "snake", "--num-envs", "0"), "num_envs = 0"),
