@@ -156,6 +156,20 @@ def wind_factor(
     return np.where(sheltered, under, 1.83 / np.log((20 + 0.36 * depth) / (0.13 * depth)))
 
 
+def azimuth(degrees: ArrayLike, *, turned: int = 0) -> tuple[Reals, Reals]:
+    """East and north of an azimuth plus `turned` right angles.
+
+    Quarter turns only swap and negate the two, so that a rotated landscape burns alike to the bit.
+    """
+    angle = np.asarray(degrees, np.float64) % 360
+    quarter = np.floor(angle / 90)
+    rest = np.deg2rad(angle - 90 * quarter)
+    sin, cos = np.sin(rest), np.cos(rest)
+    turn = (quarter.astype(np.int64) + turned) % 4
+    east = np.choose(turn, [sin, cos, -sin, -cos])
+    return east, np.choose(turn, [cos, -sin, -cos, sin])
+
+
 def head_fire(
     bed: FuelBed,
     *,
@@ -170,9 +184,8 @@ def head_fire(
     Azimuths are clockwise from north; the aspect is the downslope one. All arguments broadcast.
     """
     slope = np.asarray(slope, np.float64)
-    toward = np.deg2rad(np.asarray(wind_from_deg, np.float64) + 180)
-    upslope = np.deg2rad(np.asarray(aspect_deg, np.float64) + 180)
-    wind_e, wind_n, up_e, up_n = np.sin(toward), np.cos(toward), np.sin(upslope), np.cos(upslope)
+    wind_e, wind_n = azimuth(wind_from_deg, turned=2)
+    up_e, up_n = azimuth(aspect_deg, turned=2)
     # Lifted into the slope plane, a horizontal unit vector rises by the slope along it.
     wind_up = slope * (wind_e * up_e + wind_n * up_n)
     stretch = np.sqrt(1 + wind_up**2)

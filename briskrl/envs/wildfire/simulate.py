@@ -1,0 +1,192 @@
+"""Fires on one landscape, for planning and measuring: compiled searches behind plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.core.types import Bools, Floats, Ints
+from briskrl.envs.wildfire.compass import Compass, compass
+from briskrl.envs.wildfire.fuels import Reals
+from briskrl.envs.wildfire.landscape import Landscape
+from briskrl.envs.wildfire.spread import kernels as k
+from briskrl.envs.wildfire.tables import EdgeTables, build_tables
+from briskrl.envs.wildfire.weather import Weather
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fires:
+    """F fires: where they begin and in which weather."""
+
+    cell: Ints
+    """(F,)"""
+    weather: Ints
+    """(F,)"""
+
+    def __len__(self) -> int:
+        return len(self.cell)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrival:
+    """One fire in full, (H, W) each."""
+
+    minutes: Floats
+    """NaN where the fire does not come."""
+    parent: Ints
+    """The cell that the fire came from; -1 at the ignition and where it does not come."""
+    intensity: Reals
+    """Fireline intensity of a head fire there, kW/m; NaN where the fire does not come."""
+
+
+class Scene:
+    """A landscape with its weather, ready to burn; nothing in it changes.
+
+    Args:
+        landscape: Where.
+        weather: B scenarios.
+        points: Directions of spread.
+        wind_limit: Cap the effective wind by the reaction intensity.
+    """
+
+    def __init__(
+        self,
+        landscape: Landscape,
+        weather: Weather,
+        points: Compass | None = None,
+        *,
+        wind_limit: bool = False,
+    ) -> None:
+        self.landscape = landscape
+        self.weather = weather
+        self.compass = points or compass(16)
+        self.tables: EdgeTables = build_tables(
+            landscape, weather, self.compass, wind_limit=wind_limit
+        )
+        self.tables.minutes.flags.writeable = False
+        self.burnable = landscape.burnable.ravel()
+        self.value = landscape.value.ravel()
+        self.total_value = float(self.value.sum())
+        self.limits = weather.duration_min.astype(np.float32)
+
+    @property
+    def legal(self) -> Bools:
+        """Cells that may be treated, (cells,)."""
+        return self.burnable & ~self.landscape.protected.ravel()
+
+    def draw_fires(self, rng: np.random.Generator, count: int) -> Fires:
+        """Fires where they are likely to begin, in any of the scenarios."""
+        weight = self.landscape.ignition_weight.ravel()
+        cells = rng.choice(len(weight), size=count, p=weight / weight.sum())
+        return Fires(cells, rng.integers(len(self.weather), size=count))
+
+
+class Simulator:
+    """Burns the fires of one scene; keeps scratch space, so one thread at a time."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        height, width = scene.landscape.shape
+        points, cells = scene.compass, scene.landscape.cells
+        self._cells = cells
+        self._minutes = scene.tables.minutes.ravel()
+        self._offsets = points.rows * width + points.cols
+        self._stencil = np.concatenate([points.cuts.ravel(), points.pinches.ravel()])
+        self._shape = np.array(
+            [height, width, len(points.cuts), len(points.pinches), points.reach], np.int64
+        )
+        self._scratch = np.zeros(k.scratch_words(cells, width, points.reach), np.int32)
+        self._allowed = np.zeros(cells, np.uint32)
+        self._closed = np.zeros(-(-cells // 64), np.uint64)
+        self._work = np.zeros((2, cells))
+
+    def losses(self, fires: Fires, treated: Bools | None = None) -> Reals:
+        """Burned value of each fire, (F,)."""
+        return self._burn(fires, treated)[1]
+
+    def burned_cells(self, fires: Fires, treated: Bools | None = None) -> Ints:
+        """Number of burned cells of each fire, (F,)."""
+        return self._burn(fires, treated)[0]
+
+    def burned_frac(self, fires: Fires, treated: Bools | None = None) -> float:
+        """Mean burned value over the value of everything that can burn."""
+        return float(self.losses(fires, treated).mean()) / self.scene.total_value
+
+    def burn_probability(self, fires: Fires, treated: Bools | None = None) -> Reals:
+        """Share of the fires that burn each cell, (cells,)."""
+        return self._burn(fires, treated)[2] / len(fires)
+
+    def downstream(self, fires: Fires, treated: Bools | None = None) -> tuple[Reals, Reals]:
+        """Per cell (cells,), averaged: value burned behind it, itself included, and paths through.
+
+        Paths lead from the ignition to the ends of the shortest-path tree.
+        """
+        self._open(treated)
+        sums = np.zeros((2, self._cells))
+        k.trace_fires(
+            self._scratch,
+            self._minutes,
+            self.scene.limits,
+            self._offsets,
+            self._allowed,
+            self._closed,
+            self._shape,
+            fires.cell,
+            fires.weather,
+            self.scene.value,
+            sums,
+            self._work,
+        )
+        sums /= len(fires)
+        return sums[0], sums[1]
+
+    def arrival(self, cell: int, weather: int, treated: Bools | None = None) -> Arrival:
+        """One fire in full."""
+        self._open(treated)
+        shape = self.scene.landscape.shape
+        minutes, parent = np.empty(self._cells, np.float32), np.empty(self._cells, np.int64)
+        k.burn_one(
+            self._scratch,
+            self._minutes,
+            self.scene.limits,
+            self._offsets,
+            self._allowed,
+            self._closed,
+            self._shape,
+            cell,
+            weather,
+            minutes,
+            parent,
+        )
+        head = self.scene.tables.head.intensity[weather]
+        intensity = np.where(np.isnan(minutes), np.nan, head)
+        return Arrival(minutes.reshape(shape), parent.reshape(shape), intensity.reshape(shape))
+
+    def _open(self, treated: Bools | None) -> None:
+        mask = np.zeros(self._cells, np.bool_) if treated is None else treated
+        k.open_gates(
+            self._allowed, self._closed, mask, self.scene.burnable, self._shape, self._stencil
+        )
+
+    def _burn(self, fires: Fires, treated: Bools | None) -> tuple[Ints, Reals, NDArray[np.int64]]:
+        self._open(treated)
+        counts, losses = np.zeros(len(fires), np.int64), np.zeros(len(fires))
+        hits = np.zeros(self._cells, np.int64)
+        k.burn_fires(
+            self._scratch,
+            self._minutes,
+            self.scene.limits,
+            self._offsets,
+            self._allowed,
+            self._closed,
+            self._shape,
+            fires.cell,
+            fires.weather,
+            self.scene.value,
+            hits,
+            counts,
+            losses,
+        )
+        return counts, losses, hits
