@@ -1,0 +1,1 @@
+"""How a compiled network lies in memory."""

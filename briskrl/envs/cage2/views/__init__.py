@@ -1,0 +1,1 @@
+"""What blue sees, compiled: observations and masks."""
