@@ -11,6 +11,8 @@ import gymnasium
 _MODULE = "briskrl.envs.snake.env"
 _CARTPOLE = "briskrl.envs.cartpole.env"
 CARTPOLE_ID = "BriskCartPole-v1"
+_CAGE2 = "briskrl.envs.cage2.env"
+CAGE2_IDS = {"Cage2-v0": "current", "Cage2-competition-v0": "competition"}
 SNAKE_MODES = ("features", "flood", "grid")
 
 
@@ -31,3 +33,11 @@ def register() -> None:
             entry_point=f"{_CARTPOLE}:CartPoleEnv",
             vector_entry_point=f"{_CARTPOLE}:CartPoleVecEnv",
         )
+    for name, edition in CAGE2_IDS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                id=name,
+                entry_point=f"{_CAGE2}:Cage2Env",
+                vector_entry_point=f"{_CAGE2}:Cage2VecEnv",
+                kwargs={"edition": edition},
+            )

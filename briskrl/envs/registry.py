@@ -127,6 +127,22 @@ ENVS.add(
         players={"heuristic": Player("briskrl.envs.cartpole.heuristic:heuristic_actions")},
     ),
 )
+_ALL_ACTIONS = {"actions": "full", "mask": "none"}
+ENVS.add(
+    "cage2",
+    EnvFamily(
+        name="cage2",
+        summary="CAGE challenge 2, cyber defence of a network, exact in both editions, compiled",
+        config="briskrl.envs.cage2.config:Cage2Config",
+        factory="briskrl.envs.cage2.env:build",
+        players={
+            "heuristic": Player("briskrl.envs.cage2.players:Heuristic", needs=_ALL_ACTIONS),
+            "react-restore": Player("briskrl.envs.cage2.players:ReactRestore", needs=_ALL_ACTIONS),
+            "sleep": Player("briskrl.envs.cage2.players:sleep_actions", needs=_ALL_ACTIONS),
+        },
+        suites={"cage2": "briskrl.envs.cage2.suite:score"},
+    ),
+)
 ENVS.add(
     "gym",
     EnvFamily(

@@ -20,6 +20,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from briskrl.core.spec import DiscreteSpec
 from briskrl.core.types import EpisodeStats, StepBuffers
 from briskrl.envs.base import VecEnv
+from briskrl.envs.cage2.config import Cage2Config
 from briskrl.envs.cartpole.config import CartPoleConfig
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.make import make_env
@@ -61,6 +62,10 @@ def snake(label: str, **settings: Any) -> Case:
     return Case(f"snake-{label}", "snake", SnakeConfig(**settings))
 
 
+def cage2(label: str, **settings: Any) -> Case:
+    return Case(f"cage2-{label}", "cage2", Cage2Config(**settings))
+
+
 def gym(label: str, member: str, **settings: Any) -> Case:
     """A row for a Gymnasium environment; `backend="process"` and the like make other rows."""
     settings = {"backend": "sync", "packages": ("tests.envs.gym.worlds",)} | settings
@@ -84,6 +89,21 @@ CASES = [
     snake("large", height=20, width=20, obs="flood", start="cycle"),
     Case("cartpole", "cartpole"),
     Case("cartpole-short", "cartpole", CartPoleConfig(max_steps=15)),
+    cage2("meander", red="meander", length=30),
+    cage2("green", red="bline", length=50, green=True, view="wrapper2", terminal=True),
+    cage2("masks", length=30, edition="competition", mask="useful"),
+    cage2("reduced", length=30, actions="reduced", mask="useful", decoy_memory="full"),
+    cage2(
+        "memories",
+        length=30,
+        frames=3,
+        scan_memory=True,
+        decoy_memory="count",
+        event_memory=True,
+        restore_memory=True,
+        clock=True,
+        mask="legal",
+    ),
     gym("cartpole", "CartPole-v1"),
     gym("box-actions", "Pendulum-v1", max_steps=40),
     gym("dict", "brisktest/DictWorld-v0"),

@@ -17,8 +17,10 @@ PORTS = (21, 22, 25, 53, 68, 80, 135, 139, 443, 445, 3389, 3390)
 SUBNETS = ("Enterprise", "Operational", "User")
 """In the order in which Meander tries them."""
 REDS = ("bline", "meander", "sleep")
-GREEN_TARGETS = ("User0", "User1", "User2", "User3", "User4", "Enterprise0", "Enterprise1")
-GREEN_TARGETS += ("Enterprise2",)
+GREEN_TARGETS = (
+    *("User0", "User1", "User2", "User3", "User4"),
+    *("Enterprise0", "Enterprise1", "Enterprise2"),
+)
 """Hosts that the optional green user scans."""
 
 
