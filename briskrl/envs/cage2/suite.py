@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
+from briskrl.core.rng import derive_seed
 from briskrl.core.types import JSON
 from briskrl.envs.cage2.config import Cage2Config
 from briskrl.envs.cage2.scenario import REDS
@@ -66,7 +67,7 @@ class Cage2Report:
             means = (self.cells[f"{red}-{length}"] for length in LENGTHS)
             lines.append(f"  {red:8}" + "".join(f"{_shown(mean):>18}" for mean in means))
         ranks = [(name, f"{total:10.2f}", total) for name, total in PUBLISHED[self.edition]]
-        ranks.append(("-> this agent", f"{_shown(self.total, 10)}", self.total.mean))
+        ranks.append(("-> this agent", _shown(self.total, 10), self.total.mean))
         lines += ["", f"  total of the {len(self.cells)} cells, among published ones"]
         lines += [f"  {told}  {name}" for name, told, _ in sorted(ranks, key=lambda row: -row[2])]
         return "\n".join(lines)
@@ -83,8 +84,9 @@ def score(play: Play, config: Any, *, episodes: int | None, seed: int) -> Cage2R
     cells = {}
     for red in REDS:
         for length in LENGTHS:
-            # The clock would tell a memoryless agent how long the episode is.
-            official = replace(config, red=red, length=length, green=False)
-            games = play(official, episodes=count, seed=seed)
-            cells[f"{red}-{length}"] = mean_of(games.ret)
+            name = f"{red}-{length}"
+            official = replace(config, red=cast(Any, red), length=length, green=False)
+            # Seeds of their own make the cells independent, as the interval of their sum assumes.
+            games = play(official, episodes=count, seed=derive_seed(seed, name))
+            cells[name] = mean_of(games.ret)
     return Cage2Report(config.edition, count, cells)
