@@ -12,16 +12,16 @@ from numpy.typing import ArrayLike
 from briskrl.core.types import Array, Bools
 
 
-def checked_actions(actions: ArrayLike, num_envs: int, num_actions: int) -> Array:
-    """Actions (N,), all of them integers in range.
+def checked_actions(actions: ArrayLike, shape: tuple[int, ...], num_actions: int) -> Array:
+    """Actions of this shape, (N,) or (N, D), all of them integers in range.
 
     Raises:
         ValueError: There are too many or too few, or one is out of range.
         TypeError: They are no integers.
     """
     chosen = np.asarray(actions)
-    if chosen.shape != (num_envs,):
-        raise ValueError(f"actions must have shape ({num_envs},), not {chosen.shape}.")
+    if chosen.shape != shape:
+        raise ValueError(f"actions must have shape {shape}, not {chosen.shape}.")
     if not np.issubdtype(chosen.dtype, np.integer):
         raise TypeError(f"actions must be integers, not {chosen.dtype}.")
     top = num_actions - 1

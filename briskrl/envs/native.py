@@ -21,8 +21,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from briskrl.core.spec import DiscreteSpec, EnvSpec
-from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers
+from briskrl.core.spec import DiscreteSpec, EnvSpec, MultiDiscreteSpec
+from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers, action_layout
 from briskrl.envs import kernels
 from briskrl.envs.asked import checked_actions, reset_mask
 from briskrl.envs.crew import CAN_SHARE, Crew, new_board
@@ -66,6 +66,8 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
     _share: Callable[..., None]
     _state_name: str
     """What `get_state` calls the games."""
+    _smallest_shared_batch = SMALLEST_SHARED_BATCH
+    """From how many envs on threads are used; fewer pay off where a step is much work."""
     _rules: Array
     """Settings, as the kernels read them."""
     _words: NDArray[np.uint64]
@@ -85,12 +87,12 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
     ) -> None:
         if num_envs < 1:
             raise ValueError(f"num_envs must be 1 or more, not {num_envs}.")
-        assert isinstance(env_spec.action, DiscreteSpec)
+        action = env_spec.action
+        assert isinstance(action, DiscreteSpec | MultiDiscreteSpec)
         self.num_envs = num_envs
         mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": mode}
         self._env_spec = env_spec
-        self._num_actions = env_spec.action.n
         # A plain number: Numba would compile once more for a member of an enum.
         self._phase = Phase[mode.name].value
         self._copy = copy
@@ -99,10 +101,17 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         self.single_observation_space = gymnasium.spaces.Box(
             box.low, box.high, box.shape, box.dtype.type
         )
-        self.single_action_space = gymnasium.spaces.Discrete(env_spec.action.n)
+        self.single_action_space: gymnasium.spaces.Space[Any]
+        if isinstance(action, DiscreteSpec):
+            self._num_actions = action.n
+            self.single_action_space = gymnasium.spaces.Discrete(action.n)
+        else:
+            # Several choices at once, all between equally many.
+            self._num_actions = action.nvec[0]
+            self.single_action_space = gymnasium.spaces.MultiDiscrete(list(action.nvec))
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        shared = num_envs >= SMALLEST_SHARED_BATCH and CAN_SHARE
+        shared = num_envs >= self._smallest_shared_batch and CAN_SHARE
         self._lanes = threads if shared else 1
         chunks = self._lanes * CHUNKS_PER_LANE if self._lanes > 1 else 1
         cuts = [num_envs * chunk // chunks for chunk in range(chunks + 1)]
@@ -110,7 +119,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         self._log = EpisodeLog(self._bounds)
         self._crew: Crew | None = None
         self._own = StepBuffers.allocate(env_spec, num_envs)
-        self._actions = np.zeros(num_envs, np.int64)
+        self._actions = np.zeros((num_envs, *action_layout(env_spec)[0]), np.int64)
         self._checked: StepBuffers | None = None
         self._seeded = np.zeros(num_envs, np.bool_)
         self._started = False
@@ -237,7 +246,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         """Advance every env by one step; infos hold records only when an episode ended."""
         if not self._started:
             raise gymnasium.error.ResetNeeded("Call reset before step.")
-        chosen = checked_actions(actions, self.num_envs, self._num_actions)
+        chosen = checked_actions(actions, self._actions.shape, self._num_actions)
         waiting = self._waiting()
         own = self._own
         self.step_into(chosen, own)
