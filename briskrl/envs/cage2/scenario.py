@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from briskrl.core.errors import ConfigError, nearest
+
 Level = Literal["user", "root"]
 System = Literal["Linux", "Windows"]
 
@@ -234,5 +236,11 @@ BEST_DECOYS = {
 
 
 def action_index(name: str) -> int:
-    """The index of a blue action such as "Restore Op_Server0"."""
+    """The index of a blue action such as "Restore Op_Server0".
+
+    Raises:
+        ConfigError: There is no action or no host of that name.
+    """
+    if name not in ACTION_NAMES:
+        raise ConfigError(f"There is no action {name!r}. {nearest(name, ACTION_NAMES)}")
     return ACTION_NAMES.index(name)
