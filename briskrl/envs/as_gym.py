@@ -13,6 +13,12 @@ _CARTPOLE = "briskrl.envs.cartpole.env"
 CARTPOLE_ID = "BriskCartPole-v1"
 _CAGE2 = "briskrl.envs.cage2.env"
 CAGE2_IDS = {"Cage2-v0": "current", "Cage2-competition-v0": "competition"}
+_WILDFIRE = "briskrl.envs.wildfire.env"
+FUEL_BREAKS = {
+    "FuelBreak20-v0": {"height": 20, "width": 20},
+    "FuelBreak40-v0": {"height": 40, "width": 40},
+    "FuelBreakLandfire50-v0": {"height": 50, "width": 50, "source": "landfire"},
+}
 SNAKE_MODES = ("features", "flood", "grid")
 
 
@@ -40,4 +46,12 @@ def register() -> None:
                 entry_point=f"{_CAGE2}:Cage2Env",
                 vector_entry_point=f"{_CAGE2}:Cage2VecEnv",
                 kwargs={"edition": edition},
+            )
+    for name, settings in FUEL_BREAKS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                id=name,
+                entry_point=f"{_WILDFIRE}:WildfireEnv",
+                vector_entry_point=f"{_WILDFIRE}:WildfireVecEnv",
+                kwargs=settings,
             )

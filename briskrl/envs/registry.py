@@ -143,6 +143,31 @@ ENVS.add(
         suites={"cage2": "briskrl.envs.cage2.suite:score"},
     ),
 )
+_PLANNED = "briskrl.envs.wildfire.players:planned_actions"
+_BASELINES = (
+    *("dpv-iterative", "dpv-static", "local-search", "greedy"),
+    *("betweenness", "burn-prob", "line"),
+)
+ENVS.add(
+    "wildfire",
+    EnvFamily(
+        name="wildfire",
+        summary="Fuel breaks against wildfires on made-up and real landscapes, compiled",
+        config="briskrl.envs.wildfire.config:WildfireConfig",
+        factory="briskrl.envs.wildfire.env:build",
+        players={
+            name: Player(
+                _PLANNED,
+                needs={"plan": name, "obs_channels": ("plan", "legal"), "cells_per_step": 1},
+            )
+            for name in _BASELINES
+        },
+        suites={
+            name: f"briskrl.envs.wildfire.suite:{name}"
+            for name in ("wildfire20", "wildfire40", "landfire50")
+        },
+    ),
+)
 ENVS.add(
     "gym",
     EnvFamily(

@@ -26,6 +26,7 @@ from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.make import make_env
 from briskrl.envs.registry import ENVS
 from briskrl.envs.snake.config import SnakeConfig
+from briskrl.envs.wildfire.config import WildfireConfig
 from tests.envs.recording import (
     SEED,
     assert_same,
@@ -66,6 +67,12 @@ def cage2(label: str, **settings: Any) -> Case:
     return Case(f"cage2-{label}", "cage2", Cage2Config(**settings))
 
 
+def wildfire(label: str, **settings: Any) -> Case:
+    """Small landscapes and few fires: the contract is about steps, not about physics."""
+    small = {"height": 6, "width": 7, "landscapes": 3, "n_weather": 2, "n_fires": 4, "obs_fires": 8}
+    return Case(f"wildfire-{label}", "wildfire", WildfireConfig(**(small | settings)))
+
+
 def gym(label: str, member: str, **settings: Any) -> Case:
     """A row for a Gymnasium environment; `backend="process"` and the like make other rows."""
     settings = {"backend": "sync", "packages": ("tests.envs.gym.worlds",)} | settings
@@ -104,6 +111,10 @@ CASES = [
         clock=True,
         mask="legal",
     ),
+    wildfire("delta", budget_frac=0.2),
+    wildfire("several-cells", cells_per_step=3, budget_frac=0.25, fires="fresh", n_settlements=1),
+    wildfire("fixed", fires="fixed", reward="terminal", directions=8, obs="minimal"),
+    wildfire("landfire", source="landfire", reward="relative", directions=32),
     gym("cartpole", "CartPole-v1"),
     gym("box-actions", "Pendulum-v1", max_steps=40),
     gym("dict", "brisktest/DictWorld-v0"),

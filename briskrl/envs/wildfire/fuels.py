@@ -7,7 +7,7 @@ behavior` converts.
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
@@ -81,8 +81,8 @@ def fuel_table() -> FuelTable:
         sav=np.stack([column(f"sav_{n}_ft_inv") for n in savs], axis=1),
         row_of=row_of,
     )
-    for array in (table.number, table.burnable, table.dynamic, table.depth_ft, table.mx_dead):
-        array.flags.writeable = False
-    for array in (table.heat_btu_lb, table.load, table.sav, table.row_of):
-        array.flags.writeable = False
+    for part in fields(table):
+        array = getattr(table, part.name)
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
     return table

@@ -97,7 +97,7 @@ class Simulator:
         self._shape = np.array(
             [height, width, len(points.cuts), len(points.pinches), points.reach], np.int64
         )
-        self._scratch = np.zeros(k.scratch_words(cells, width, points.reach), np.int32)
+        self._scratch = new_scratch(cells, width, points.reach)
         self._allowed = np.zeros(cells, np.uint32)
         self._closed = np.zeros(-(-cells // 64), np.uint64)
         self._work = np.zeros((2, cells))
@@ -190,3 +190,8 @@ class Simulator:
             losses,
         )
         return counts, losses, hits
+
+
+def new_scratch(cells: int, width: int, reach: int) -> NDArray[np.int32]:
+    """Scratch space of one lane, as the kernels of spread want it."""
+    return np.zeros(int(k.scratch_words(cells, width, reach)), np.int32)  # type: ignore[no-untyped-call]

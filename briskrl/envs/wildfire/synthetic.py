@@ -112,7 +112,7 @@ def _beside(roads: Bools) -> Bools:
     near = np.pad(roads, 1)
     rows, cols = roads.shape
     shifted = [near[r : r + rows, c : c + cols] for r in range(3) for c in range(3)]
-    return np.any(shifted, axis=0)
+    return np.asarray(np.any(shifted, axis=0), np.bool_)
 
 
 def _villages(rng: np.random.Generator, shape: tuple[int, int], count: int) -> Reals:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +98,7 @@ def _edge_minutes(landscape: Landscape, inverse: Reals, points: Compass) -> Floa
     wide[:, :, pad:-pad, pad:-pad] = inverse.reshape(scenarios, count, height, width)
     minutes = np.empty((scenarios, height, width, count), np.float32)
 
-    def shifted(array: NDArray[np.generic], row: int, col: int) -> NDArray[np.generic]:
+    def shifted(array: NDArray[Any], row: int, col: int) -> NDArray[Any]:
         return array[..., pad + row : pad + row + height, pad + col : pad + col + width]
 
     for k, crossing in enumerate(points.crossings):

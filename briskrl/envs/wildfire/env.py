@@ -1,0 +1,284 @@
+"""Fuel-break placement for many landscapes at once (WildfireVecEnv) and for one (WildfireEnv)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import ArrayLike, NDArray
+
+from briskrl.core.errors import ConfigError
+from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec
+from briskrl.core.types import Array, Bools, Floats, Ints, StepBuffers
+from briskrl.envs.kernels import REC_EXTRA, REC_SCORE
+from briskrl.envs.native import Infos, NativeVecEnv
+from briskrl.envs.seeding import Seeds
+from briskrl.envs.single import NativeEnv
+from briskrl.envs.wildfire import kernels as k
+from briskrl.envs.wildfire import render
+from briskrl.envs.wildfire.config import WildfireConfig
+from briskrl.envs.wildfire.layout import Layout, lane_words, rules_of
+from briskrl.envs.wildfire.pool import Pool, pool_of
+from briskrl.envs.wildfire.simulate import Fires
+
+
+class WildfireVecEnv(NativeVecEnv):
+    """N episodes of fuel-break placement, stepped by one compiled call.
+
+    An action is a cell to treat, row * W + column, or (N, k) of them if `cells_per_step` is k > 1;
+    then duplicates and illegal cells are dropped, and -1 stands for no cell. Every step spends its
+    share of the budget, whatever was legal, so that episodes have the same length.
+
+    Args:
+        num_envs: N.
+        config: All settings at once; without it, the keywords of WildfireConfig.
+        autoreset_mode: What happens to ended episodes.
+        copy: Whether `reset` and `step` return copies; else buffers that the next call overwrites.
+        object_final_obs: Give infos["final_obs"] as the object array of Gymnasium's own classes.
+        threads: Threads; episodes are shared among them.
+        render_mode: "ansi", "rgb_array" or None.
+        render_index: Render this episode alone.
+        cell_px: Side of a cell in rgb_array frames.
+        settings: Fields of WildfireConfig.
+
+    Raises:
+        ConfigError: The settings cannot be played.
+    """
+
+    _step = staticmethod(k.step)
+    _share = staticmethod(k.share)
+    _state_name = "wildfire"
+    # One step burns many fires: a few episodes are work enough for two threads.
+    _smallest_shared_batch = 4
+    metadata: dict[str, Any] = {  # noqa: RUF012
+        "render_modes": ["ansi", "rgb_array"],
+        "render_fps": 4,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        *,
+        config: WildfireConfig | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        copy: bool = True,
+        object_final_obs: bool = False,
+        threads: int = 1,
+        render_mode: str | None = None,
+        render_index: int | None = None,
+        cell_px: int = 16,
+        **settings: Any,
+    ) -> None:
+        self.config = checked(config, settings)
+        self.pool: Pool = pool_of(self.config)
+        super().__init__(
+            num_envs,
+            spec_of(self.config, self.pool),
+            autoreset_mode=autoreset_mode,
+            copy=copy,
+            object_final_obs=object_final_obs,
+            threads=threads,
+        )
+        self.draw_as(render_mode)
+        self.render_index = render_index
+        self.cell_px = cell_px
+        height, width = self.pool.shape
+        self._layout = layout = Layout(height * width, self.config.n_fires)
+        row = layout.row_words
+        # Behind the episodes there is scratch space, one stretch per chunk of them.
+        scratch = len(self._bounds) * lane_words(self.pool)
+        self._words = np.zeros(num_envs * row + scratch, np.uint64)
+        self._games = self._words[: num_envs * row].reshape(num_envs, row)
+        self._rules = rules_of(self.config, self.pool, layout, num_envs)
+        self._ints = self._games.view(np.int32)
+        self.action_mask: Bools = np.zeros((num_envs, layout.cells), np.bool_)
+        """(N, H * W): cells that may be treated; `reset` and `step` refresh it in place."""
+
+    def _write_mask(self, out: Bools, *, final: bool) -> None:
+        k.write_masks(self._rules, self._words, k.R_ROW_FINAL if final else k.R_ROW_LEGAL, out)
+
+    @property
+    def _random_states(self) -> NDArray[np.uint64]:
+        return self._games[:, k.RNG]
+
+    @property
+    def _ended(self) -> NDArray[np.int16]:
+        return self._games.view(np.int16)[:, k.ENDED]
+
+    def step_into(self, actions: Array, out: StepBuffers) -> None:
+        """Advance every episode by one step, writing all of `out`.
+
+        Raises:
+            ValueError: A cell is illegal, and `illegal` is "raise".
+        """
+        if self.config.illegal == "raise" and self.config.cells_per_step == 1 and self._started:
+            self._refuse_illegal(actions)
+        super().step_into(actions, out)
+
+    def reset(self, *, seed: Seeds = None, options: Infos | None = None) -> tuple[Array, Infos]:
+        """Begin new episodes; see NativeVecEnv. infos["action_mask"] is (N, H * W)."""
+        obs, infos = super().reset(seed=seed, options=options)
+        return obs, self._with_mask(infos)
+
+    def step(self, actions: ArrayLike) -> tuple[Array, Array, Array, Array, Infos]:
+        """Advance every episode by one step; infos["action_mask"] is (N, H * W)."""
+        *rest, infos = super().step(actions)
+        obs, reward, terminated, truncated = rest
+        return obs, reward, terminated, truncated, self._with_mask(infos)
+
+    def pin(self, landscapes: ArrayLike | None) -> None:
+        """From the next episode on, let env i play landscapes[i] of the pool; None: any of them."""
+        ids = np.full(self.num_envs, -1) if landscapes is None else np.asarray(landscapes)
+        if ids.shape != (self.num_envs,) or ids.max() >= len(self.pool.members):
+            raise ValueError(
+                f"landscapes must be {self.num_envs} numbers below {len(self.pool.members)}."
+            )
+        self._ints[:, k.PINNED] = ids + 1
+
+    def peek(self) -> dict[str, Array]:
+        """The episodes as plain numbers, (N,) each; treated is (N, H * W)."""
+        f64, ints = self._games.view(np.float64), self._ints
+        return {
+            "landscape": ints[:, k.LAND].astype(np.int64),
+            "steps": ints[:, k.STEPS].astype(np.int64),
+            "spent": ints[:, k.SPENT].astype(np.int64),
+            "budget": ints[:, k.BUDGET].astype(np.int64),
+            "dropped": ints[:, k.DROPPED].astype(np.int64),
+            "burned_frac": f64[:, k.LOSS].copy(),
+            "burned_frac_untreated": f64[:, k.LOSS_FIRST].copy(),
+            "treated": self.treated(),
+            "random_state": self._random_states.copy(),
+        }
+
+    def treated(self) -> Bools:
+        """Treated cells (N, H * W) of the episodes as they stand."""
+        closed = np.zeros((self.num_envs, self._layout.cells), np.bool_)
+        k.write_masks(self._rules, self._words, k.R_ROW_CLOSED, closed)
+        for env, land in enumerate(self._ints[:, k.LAND]):
+            closed[env] &= self.pool.members[land].scene.burnable
+        return closed
+
+    def fires(self, env: int) -> Fires:
+        """The sample of fires that an episode is measured with."""
+        first = self._layout.fires * 2
+        pairs = self._ints[env, first : first + 2 * self.config.n_fires].reshape(-1, 2)
+        return Fires(pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64))
+
+    def _refuse_illegal(self, actions: Array) -> None:
+        self._write_mask(self.action_mask, final=False)
+        legal = self.action_mask[np.arange(self.num_envs), actions]
+        if not legal.all():
+            env = int(np.flatnonzero(~legal)[0])
+            row, col = divmod(int(actions[env]), self.pool.shape[1])
+            raise ValueError(
+                f"Env {env}: the cell at row {row}, column {col} cannot be treated; it is treated "
+                "already, protected, or cannot burn. Masks tell which cells can."
+            )
+
+    def _with_mask(self, infos: Infos) -> Infos:
+        self._write_mask(self.action_mask, final=False)
+        infos["action_mask"] = self._given(self.action_mask)
+        infos["_action_mask"] = np.ones(self.num_envs, np.bool_)
+        return infos
+
+    def _episode_infos(self, rows: NDArray[np.float64]) -> Mapping[str, Array]:
+        infos = dict(super()._episode_infos(rows))
+        extra = rows[:, REC_EXTRA:]
+        infos["score"] = rows[:, REC_SCORE].astype(np.float32)
+        infos["burned_frac"], infos["burned_frac_untreated"] = extra[:, 0], extra[:, 1]
+        infos["n_treated"] = extra[:, 2].astype(np.int32)
+        infos["landscape_id"] = extra[:, 3].astype(np.int32) + self._first_id
+        infos["dropped"] = extra[:, 4].astype(np.int32)
+        infos["seed"] = extra[:, 5].astype(np.int64)
+        return infos
+
+    @property
+    def _first_id(self) -> int:
+        return self.pool.members[0].number
+
+    def _frame(self, env: int) -> str | NDArray[np.uint8]:
+        land = int(self._ints[env, k.LAND])
+        scene, treated = self.pool.members[land].scene, self.treated()[env]
+        if self.render_mode == "rgb_array":
+            return render.rgb(scene, treated, cell_px=self.cell_px)
+        f64 = self._games[env].view(np.float64)
+        left = int(self._ints[env, k.BUDGET] - self._ints[env, k.SPENT])
+        return render.ansi(scene, treated, left, float(f64[k.LOSS]), float(f64[k.LOSS_FIRST]))
+
+
+class WildfireEnv(NativeEnv):
+    """One episode as a plain Gymnasium environment; everything it returns is a copy.
+
+    Takes the keywords of WildfireVecEnv that make sense for a single episode. Infos hold
+    "action_mask" (H * W,) always.
+    """
+
+    metadata: dict[str, Any] = WildfireVecEnv.metadata
+
+    def __init__(
+        self, *, render_mode: str | None = None, cell_px: int = 16, **settings: Any
+    ) -> None:
+        games = WildfireVecEnv(
+            1,
+            autoreset_mode=AutoresetMode.DISABLED,
+            render_mode=render_mode,
+            cell_px=cell_px,
+            **settings,
+        )
+        super().__init__(games)
+
+    def reset(
+        self, *, seed: int | None = None, options: Infos | None = None
+    ) -> tuple[Array, Infos]:
+        """Begin a new episode."""
+        obs, infos = super().reset(seed=seed, options=options)
+        return obs, {**infos, "action_mask": self.action_masks()}
+
+
+def topk_masked(values: Floats, mask: Bools, count: int) -> Ints:
+    """The `count` best legal cells of each row (N, A), best first; -1 where too few are legal."""
+    held = np.where(mask, values, -np.inf)
+    best = np.argsort(-held, axis=1, kind="stable")[:, :count]
+    legal: Bools = np.take_along_axis(mask, best, axis=1)
+    return np.where(legal, best, -1)
+
+
+def checked(config: WildfireConfig | None, settings: Mapping[str, Any]) -> WildfireConfig:
+    """The settings as one config that can be played."""
+    config = replace(config or WildfireConfig(), **settings)
+    try:
+        config = msgspec.convert(asdict(config), WildfireConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"No episode can be played with these settings: {error}.") from error
+    wrong = config.check()
+    if wrong:
+        raise ConfigError(" ".join(wrong))
+    return config
+
+
+def spec_of(config: WildfireConfig, pool: Pool) -> EnvSpec:
+    """What one episode of these settings looks like from outside."""
+    height, width = pool.shape
+    several = config.cells_per_step > 1
+    return EnvSpec(
+        obs=ArraySpec.of((len(config.channels), height, width), "float32", -1.0, 1.0),
+        action=MultiDiscreteSpec((height * width,) * config.cells_per_step)
+        if several
+        else DiscreteSpec(height * width),
+        max_steps=-(-pool.budget // config.cells_per_step),
+        # Buffers have no room for the masks of several choices; `action_masks` gives them.
+        has_mask=not several,
+        exact_state=True,
+    )
+
+
+def build(
+    num_envs: int, config: WildfireConfig, *, threads: int, hold_ended: bool
+) -> WildfireVecEnv:
+    """The factory of the registry."""
+    mode = AutoresetMode.DISABLED if hold_ended else AutoresetMode.SAME_STEP
+    return WildfireVecEnv(num_envs, config=config, threads=threads, autoreset_mode=mode)
