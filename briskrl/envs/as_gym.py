@@ -6,6 +6,8 @@ themselves are imported when one is made.
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
 
 _MODULE = "briskrl.envs.snake.env"
@@ -14,7 +16,7 @@ CARTPOLE_ID = "BriskCartPole-v1"
 _CAGE2 = "briskrl.envs.cage2.env"
 CAGE2_IDS = {"Cage2-v0": "current", "Cage2-competition-v0": "competition"}
 _WILDFIRE = "briskrl.envs.wildfire.env"
-FUEL_BREAKS = {
+FUEL_BREAKS: dict[str, dict[str, Any]] = {
     "FuelBreak20-v0": {"height": 20, "width": 20},
     "FuelBreak40-v0": {"height": 40, "width": 40},
     "FuelBreakLandfire50-v0": {"height": 50, "width": 50, "source": "landfire"},
