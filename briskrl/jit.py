@@ -29,8 +29,10 @@ sched_yield = numba.types.ExternalFunction("sched_yield", numba.types.int32())
 def cache_folder() -> Path | None:
     """The folder of compiled kernels, or None if no place can be written to."""
     digest = hashlib.blake2b(version("numba").encode(), digest_size=8)
-    for source in sorted(Path(__file__).parent.rglob("kernels.py")):
-        digest.update(source.read_bytes())
+    package = Path(__file__).parent
+    for name in ("kernels.py", "intrinsics.py"):
+        for source in sorted(package.rglob(name)):
+            digest.update(source.read_bytes())
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     folder = Path(base) / "briskrl" / f"kernels-{digest.hexdigest()}"
     try:
@@ -63,6 +65,14 @@ def helper(function: Function) -> Function:
 def inlined(function: Function) -> Function:
     """A helper that is always inlined; one array argument is seven arguments of a call."""
     return _njit(function, {**_LEAN, "forceinline": True})
+
+
+def reordering(function: Function) -> Function:
+    """A helper whose sums may be taken in another order than written, to fill whole vectors.
+
+    The order is fixed by the code and the processor, so results stay the same from run to run.
+    """
+    return _njit(function, {**_LEAN, "fastmath": {"reassoc", "contract", "nsz"}})
 
 
 def _cached(function: Function, options: dict[str, Any]) -> Function:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from briskrl.algos.kernels import HALF_LOG_TWO_PI, sample_choices, sample_gaussian
@@ -70,14 +71,19 @@ class Choices:
         """Actions as (N, D), a view."""
         return action[:, None] if self._single else action
 
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """New numbers (N, D) for `sample_choices`, valid until the next call."""
+        if len(self._draws) < count:
+            self._draws = np.zeros((count, len(self.sizes)))
+        draws = self._draws[:count]
+        rng.random(out=draws)
+        return draws
+
     def sample(
         self, out: Floats, mask: Bools | None, rng: np.random.Generator, decision: Decision
     ) -> None:
         """See Distribution."""
-        if len(self._draws) < len(out):
-            self._draws = np.zeros((len(out), len(self.sizes)))
-        draws = self._draws[: len(out)]
-        rng.random(out=draws)
+        draws = self.draw(len(out), rng)
         legal = NO_MASK if mask is None else mask
         action = self.columns(decision.action)
         sample_choices(out, legal, self.ends, draws, action, decision.log_prob)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from briskrl.algos.kernels import mix_random_actions
 from briskrl.core.types import Bools, Ints
@@ -22,10 +23,15 @@ class EpsilonGreedy:
         self._draws = np.zeros((2, 0))
         self._no_mask = np.zeros((0, 0), np.bool_)
 
+    def draw(self, count: int) -> NDArray[np.float64]:
+        """New numbers (2, N) for `mix_random_actions`, valid until the next call."""
+        if self._draws.shape[1] != count:
+            self._draws = np.zeros((2, count))
+        self._rng.random(out=self._draws)
+        return self._draws
+
     def mix(self, greedy: Ints, mask: Bools | None, epsilon: float, out: Ints) -> None:
         """Write (N,) actions: greedy ones, random legal ones for a share epsilon."""
-        if self._draws.shape[1] != len(greedy):
-            self._draws = np.zeros((2, len(greedy)))
-        self._rng.random(out=self._draws)
+        draws = self.draw(len(greedy))
         legal = self._no_mask if mask is None else mask
-        mix_random_actions(greedy, self._draws, epsilon, self._num_actions, legal, out)
+        mix_random_actions(greedy, draws, epsilon, self._num_actions, legal, out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from briskrl.core.types import Array
-from briskrl.jit import inlined, kernel
+from briskrl.jit import helper, inlined, kernel
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -370,3 +370,24 @@ def policy_slopes(
                 slope = 0.0
         value_slope[row, 0] = slope
         sums[1] += squared
+
+
+@helper
+def log_prob_of(logits, mask, ends, action, row):
+    """The log probability of the actions (N, D) of one row, all choices together."""
+    total_log_prob = 0.0
+    begin = 0
+    for d in range(ends.shape[0]):
+        end = ends[d]
+        masked = _any_legal(mask, row, begin, end)
+        highest = -math.inf
+        for i in range(begin, end):
+            if not masked or mask[row, i]:
+                highest = max(highest, float(logits[row, i]))
+        total = 0.0
+        for i in range(begin, end):
+            if not masked or mask[row, i]:
+                total += math.exp(logits[row, i] - highest)
+        total_log_prob += logits[row, begin + action[row, d]] - highest - math.log(total)
+        begin = end
+    return total_log_prob

@@ -32,12 +32,6 @@ def huber(prediction: Tensor, target: Tensor, weight: Tensor | None = None) -> T
     return (functional.smooth_l1_loss(prediction, target, reduction="none") * weight).mean()
 
 
-def huber_slope(error: Tensor, weight: Tensor | None = None) -> Tensor:
-    """The derivative of `huber` with respect to predictions: the clipped error, weighted."""
-    slope = error.clamp(-1, 1).div_(len(error))
-    return slope if weight is None else slope.mul_(weight)
-
-
 def project_distribution(
     probabilities: Tensor, reward: Tensor, discount: Tensor, support: Tensor
 ) -> Tensor:

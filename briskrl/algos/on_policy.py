@@ -8,24 +8,26 @@ that learning starts from, whatever policy the data is from (Espeholt 2018; Quee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from briskrl.algos.advantages import Appraiser, explained_variance
 from briskrl.algos.config import OnPolicyConfig
 from briskrl.algos.distributions import Choices, distribution_of
+from briskrl.algos.engines import Engines
+from briskrl.algos.fused.policies.engine import FusedPolicies
 from briskrl.algos.kernels import standardise
 from briskrl.algos.normalize import RewardScale, RunningMoments
-from briskrl.algos.policy_gradient import GradientByAutograd, GradientByHand, PolicyGradient
+from briskrl.algos.policy_engine import PolicyEngine, PolicyParts
 from briskrl.algos.stochastic_policy import policy_network
+from briskrl.algos.torch_policies import TorchPolicies
 from briskrl.core.clock import Clock
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch, Rollout, State
-from briskrl.nets.by_hand import ActorCriticByHand
+from briskrl.nets.bodies import MLPBody
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat import FlatParameters
 from briskrl.nets.guard import GuardedAdam
@@ -39,59 +41,26 @@ class OnPolicyAgent:
         self, config: OnPolicyConfig, spec: EnvSpec, streams: Streams, compute: Compute
     ) -> None:
         self.config = config
-        self.distribution = distribution_of(spec.action)
-        init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
-        network = policy_network(config, spec.obs, self.distribution, init)
-        self.network = network.to(compute.device)
-        self.flat = FlatParameters(self.network)
-        self.guard = GuardedAdam(
-            self.flat,
+        self.parts = parts = _build_parts(config, spec, streams, compute)
+        self.engines: Engines[PolicyEngine] = Engines(
             compute,
-            lr=config.lr,
-            eps=config.adam_eps,
-            max_norm=config.max_grad_norm,
+            torch=lambda: TorchPolicies(parts, compute),
+            fused=lambda: FusedPolicies(parts, spec.obs.size, compute.threads),
+            refusal=_fused_refusal(parts),
         )
-        self._compute = compute
         self._rng = streams["explore"]
-        self._policy, _ = self._networks()
-        self._appraiser = Appraiser(
-            *self._networks(),
-            self.distribution,
-            compute,
-            obs_size=spec.obs.size,
-            gamma=config.gamma,
-            gae_lambda=config.gae_lambda,
-        )
-        self._gradient = self._build_gradient()
+        self._appraiser = Appraiser(gamma=config.gamma, gae_lambda=config.gae_lambda)
         self._moments = RunningMoments(spec.obs.size) if config.normalize_obs else None
         self._reward_scale = RewardScale(config.gamma) if config.normalize_reward else None
         self._moments_changed = False
         self._advantage = np.zeros(0, np.float32)
         self._explained_variance: float | None = None
 
-    def _networks(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-        """Policy and values as functions of observations, in the form that is fastest here."""
-        by_hand = None if self._compute.compile else ActorCriticByHand.of(self.network)
-        if by_hand is not None:
-            return by_hand.policy, by_hand.values
-        compiled = self._compute.compiled
-        return compiled(self.network.policy), compiled(self.network.values)
-
-    def _build_gradient(self) -> PolicyGradient:
-        compute, distribution = self._compute, self.distribution
-        by_hand = ActorCriticByHand.of(self.network)
-        if by_hand is None or compute.amp or compute.compile:
-            return GradientByAutograd(self.network, self.flat, distribution, self.config, compute)
-        assert isinstance(distribution, Choices)
-        return GradientByHand(by_hand, self.flat, distribution, self.config)
-
-    @torch.inference_mode()
     def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
         """Sampled actions and their log probabilities, for any number of environments."""
         if self._moments_changed:
             self._use_moments()
-        outputs = self._policy(self._compute.tensor(obs))
-        self.distribution.sample(outputs.cpu().numpy(), mask, self._rng, out)
+        self.engines.now.act(obs, mask, self._rng, out)
 
     def digest(self, rollouts: Sequence[Rollout], clock: Clock) -> None:
         """See OnPolicy.digest.
@@ -105,7 +74,7 @@ class OnPolicyAgent:
             self._reward_scale.add(newest)
             self._appraiser.scale_rewards(self._reward_scale.factor, RewardScale.LIMIT)
         for rollout in rollouts:
-            self._appraiser.appraise(rollout)
+            self._appraiser.appraise(rollout, self.engines.now)
         self._explained_variance = explained_variance(newest)
         if self._moments is not None:
             steps = newest.obs[:-1]
@@ -114,12 +83,11 @@ class OnPolicyAgent:
 
     def update(self, batch: Minibatch, clock: Clock) -> bool:
         """See OnPolicy.update."""
-        config = self.config
-        self._gradient.compute(batch, self._advantages(batch), self.guard.seed)
-        if config.target_kl > 0 and self._gradient.divergence() > config.target_kl:
+        engine, target_kl = self.engines.now, self.config.target_kl
+        engine.compute(batch, self._advantages(batch))
+        if target_kl > 0 and engine.divergence() > target_kl:
             return False
-        self.guard.adam.lr = self._lr(clock)
-        self.guard.step()
+        engine.step(self._lr(clock))
         return True
 
     def _advantages(self, batch: Minibatch) -> Floats:
@@ -139,15 +107,16 @@ class OnPolicyAgent:
 
     def progress(self, clock: Clock) -> dict[str, float]:
         """Means of the loss's parts since the last call, and the current step size."""
-        figures = {"lr": self._lr(clock), **self._gradient.drain(), **self.guard.drain()}
+        figures = {"lr": self._lr(clock), **self.engines.now.drain()}
+        figures |= self.parts.guard.drain()
         if self._explained_variance is not None:
             figures["explained_variance"] = self._explained_variance
         return figures
 
     def state(self) -> dict[str, State]:
         """Networks, optimiser and statistics, as they are between two iterations."""
-        model = parameters_of(self.network)
-        optim = self.guard.state()
+        model = parameters_of(self.parts.network)
+        optim = self.parts.guard.state()
         if self._moments is not None:
             model |= self._moments.arrays()
         if self._reward_scale is not None:
@@ -157,17 +126,40 @@ class OnPolicyAgent:
     def load_state(self, state: dict[str, State]) -> None:
         """Continue from saved networks, optimiser and statistics."""
         model, optim = state["model"].arrays, state["optim"]
-        load_parameters(self.network, model)
-        self.guard.load_state(optim)
+        load_parameters(self.parts.network, model)
+        self.parts.guard.load_state(optim)
         if self._moments is not None:
             self._moments.load(model)
             self._use_moments()
         if self._reward_scale is not None:
             self._reward_scale.load(optim.arrays)
-        self._gradient.drain()
+        self.engines.now.refresh()
+        self.engines.now.drain()
         self._explained_variance = None
 
     def _use_moments(self) -> None:
         assert self._moments is not None
-        self.network.inputs.set_moments(self._moments.mean, self._moments.deviation)
+        self.parts.network.inputs.set_moments(self._moments.mean, self._moments.deviation)
         self._moments_changed = False
+
+
+def _build_parts(
+    config: OnPolicyConfig, spec: EnvSpec, streams: Streams, compute: Compute
+) -> PolicyParts:
+    distribution = distribution_of(spec.action)
+    init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
+    network = policy_network(config, spec.obs, distribution, init).to(compute.device)
+    flat = FlatParameters(network)
+    guard = GuardedAdam(
+        flat, compute, lr=config.lr, eps=config.adam_eps, max_norm=config.max_grad_norm
+    )
+    return PolicyParts(config, network, flat, guard, distribution)
+
+
+def _fused_refusal(parts: PolicyParts) -> str | None:
+    """Why the fused engine cannot compute this network; None if it can."""
+    if not isinstance(parts.network.policy_body, MLPBody):
+        return "the network's body is convolutional"
+    if not isinstance(parts.distribution, Choices):
+        return "actions are continuous"
+    return None

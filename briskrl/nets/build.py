@@ -47,10 +47,17 @@ class QNetwork(nn.Module):
         out: Tensor = self.head(self.body(obs if self.inputs.plain else self.inputs(obs)))
         return out
 
-    def resample(self, generator: torch.Generator) -> None:
-        """Draw new noise for noisy layers, if there are any."""
-        for layer in self._noisy:
-            layer.resample(generator)
+    def draw_noise(self, generator: torch.Generator) -> Tensor:
+        """New noise for all noisy layers, side by side; empty if there are none."""
+        size = sum(sum(layer.weight.shape) for layer in self._noisy)
+        noise = torch.randn(size, generator=generator, device=generator.device)
+        return noise.sign() * noise.abs().sqrt_()
+
+    def set_noise(self, noise: Tensor) -> None:
+        """Use what `draw_noise` gave."""
+        sizes = [sum(layer.weight.shape) for layer in self._noisy]
+        for layer, part in zip(self._noisy, torch.split(noise, sizes), strict=True):
+            layer.set_noise(part)
 
 
 def build_q_network(

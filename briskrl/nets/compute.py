@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -24,11 +24,24 @@ class Compute:
     """Forward passes of updates in half precision: float16 on CUDA, bfloat16 elsewhere."""
     compile: bool = False
     """Networks go through torch.compile."""
+    engine: Literal["auto", "torch", "fused"] = "torch"
+    """Who computes; auto leaves the choice open."""
+    threads: int = 1
+    """Threads of the fused engine."""
 
     @property
     def on_cpu(self) -> bool:
         """Whether tensors and arrays can share their memory."""
         return self.device.type == "cpu"
+
+    @property
+    def fused_refusal(self) -> str | None:
+        """Why the fused engine cannot be used, whatever the networks; None if it can."""
+        if not self.on_cpu:
+            return f"it computes on the CPU, and the device is {self.device.type}"
+        if self.amp or self.compile:
+            return "it has no half precision and no torch.compile"
+        return None
 
     @property
     def scales_loss(self) -> bool:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+SPARE = 8
+"""Numbers behind the last parameter: compiled products read whole vectors."""
+
 
 class FlatParameters:
     """A network's parameters and gradients as two flat buffers that its tensors are views of."""
@@ -17,7 +20,8 @@ class FlatParameters:
         parameters = list(network.parameters())
         size = sum(parameter.numel() for parameter in parameters)
         first = parameters[0]
-        self.values = torch.zeros(size, dtype=first.dtype, device=first.device)
+        room = torch.zeros(size + SPARE, dtype=first.dtype, device=first.device)
+        self.values = room[:size]
         self.gradients = torch.zeros_like(self.values)
         begin = 0
         for parameter in parameters:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from briskrl.core.errors import DivergedError
 from briskrl.core.types import State
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat import FlatAdam, FlatParameters
+from briskrl.nets.kernels import COUNTERS, DONE, LONGEST, NORMS, RUN, SKIPPED
 from briskrl.nets.parameters import copy_out
 
 MAX_NON_FINITE = 3
@@ -52,7 +55,7 @@ class GuardedAdam:
         """
         self.adam = FlatAdam(parameters, lr=lr, eps=eps)
         self._flat = parameters
-        self._max_norm = max_norm
+        self.max_norm = max_norm
         self._counters = _Counters()
         self._on_device = None if compute.on_cpu else _OnDevice(compute)
 
@@ -68,11 +71,24 @@ class GuardedAdam:
             DivergedError: Several updates in a row were not finite.
         """
         if self._on_device is not None:
-            self._on_device.step(self._flat.gradients, self.adam, self._max_norm)
+            self._on_device.step(self._flat.gradients, self.adam, self.max_norm)
             return
-        norm = self._flat.clip_gradients(self._max_norm)
+        norm = self._flat.clip_gradients(self.max_norm)
         if self._counters.add(norm):
             self.adam.step()
+
+    @property
+    def counters(self) -> NDArray[np.float64]:
+        """(COUNTERS,) what kernels count that take steps themselves; see `nets.kernels`."""
+        return self._counters.array
+
+    def check(self) -> None:
+        """Look at what kernels counted.
+
+        Raises:
+            DivergedError: Several updates in a row were not finite.
+        """
+        self._counters.check()
 
     def drain(self) -> dict[str, float]:
         """Mean gradient norm and number of skipped updates since the last call."""
@@ -94,7 +110,7 @@ class GuardedAdam:
     def load_state(self, state: State) -> None:
         """Continue from what `state` gave."""
         tensors = self.adam.tensors()
-        self._counters = _Counters(state.scalars["non_finite_run"])
+        self._counters.reset(state.scalars["non_finite_run"])
         if self._on_device is not None:
             self._on_device.reset(state.scalars["non_finite_run"])
             tensors |= self._on_device.tensors()
@@ -105,30 +121,41 @@ class GuardedAdam:
 
 
 class _Counters:
-    """Norms of the updates done and skipped, counted by the CPU."""
+    """Norms of the updates done and skipped, counted by the CPU; kernels may count, too."""
 
-    def __init__(self, run: int = 0) -> None:
-        self.run = run
-        self._norms = 0.0
-        self._done = 0
-        self._skipped = 0
+    def __init__(self) -> None:
+        self.array = np.zeros(COUNTERS)
+
+    @property
+    def run(self) -> int:
+        return int(self.array[RUN])
 
     def add(self, norm: float) -> bool:
         """Count one update; returns whether it may be applied."""
+        counts = self.array
         if math.isfinite(norm):
-            self.run = 0
-            self._norms += norm
-            self._done += 1
+            counts[RUN] = 0
+            counts[NORMS] += norm
+            counts[DONE] += 1
             return True
-        self.run += 1
-        self._skipped += 1
-        _refuse_to_diverge(self.run, MAX_NON_FINITE)
+        counts[RUN] += 1
+        counts[SKIPPED] += 1
+        counts[LONGEST] = max(counts[LONGEST], counts[RUN])
+        self.check()
         return False
 
+    def check(self) -> None:
+        _refuse_to_diverge(int(self.array[LONGEST]), MAX_NON_FINITE)
+
     def drain(self) -> dict[str, float]:
-        means = _means(self._norms, self._done, self._skipped)
-        self._norms, self._done, self._skipped = 0.0, 0, 0
+        counts = self.array
+        means = _means(float(counts[NORMS]), int(counts[DONE]), int(counts[SKIPPED]))
+        self.reset(self.run)
         return means
+
+    def reset(self, run: int) -> None:
+        self.array.fill(0)
+        self.array[RUN] = run
 
 
 class _OnDevice:

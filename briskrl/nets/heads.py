@@ -13,7 +13,7 @@ LinearFactory = Callable[[int, int], nn.Module]
 class NoisyLinear(nn.Module):
     """A linear layer with learnt, factorised Gaussian noise on its weights (Fortunato 2018, 3b).
 
-    In evaluation mode the noise is left out. Noise changes only when `resample` is called.
+    In evaluation mode the noise is left out. Noise changes only when it is set.
     """
 
     weight_noise: Tensor
@@ -29,11 +29,9 @@ class NoisyLinear(nn.Module):
         self.register_buffer("weight_noise", torch.zeros(outputs, inputs))
         self.register_buffer("bias_noise", torch.zeros(outputs))
 
-    def resample(self, generator: torch.Generator) -> None:
-        """Draw new noise."""
-        outputs, inputs = self.weight.shape
-        noise = torch.randn(inputs + outputs, generator=generator, device=self.weight.device)
-        noise = noise.sign() * noise.abs().sqrt_()
+    def set_noise(self, noise: Tensor) -> None:
+        """Use noise (inputs + outputs,) of the inputs and outputs."""
+        inputs = self.weight.shape[1]
         torch.outer(noise[inputs:], noise[:inputs], out=self.weight_noise)
         self.bias_noise.copy_(noise[inputs:])
 

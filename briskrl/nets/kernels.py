@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from briskrl.core.types import Array
-from briskrl.jit import kernel
+from briskrl.jit import reordering
+
+RUN, LONGEST, SKIPPED, DONE, NORMS, COUNTERS = range(6)
+"""An optimiser's counters: updates in a row that were not finite, the most of them, how many in
+all; updates done, the sum of their norms."""
 
 _single = np.float32
 
@@ -29,7 +33,7 @@ Q0, Q2, Q4, Q6 = (
 )
 
 
-@kernel
+@reordering
 def tanh_in_place(values: Array) -> None:
     """Replace float32 values (M,) by their hyperbolic tangent, to a relative error of 4e-7.
 

@@ -69,6 +69,9 @@ class TrainConfig:
     """Threads for environments and arithmetic; small networks are fastest with one."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"
     """Where the networks live; auto takes an accelerator if there is one."""
+    engine: Literal["auto", "fused", "torch"] = "auto"
+    """Who computes the networks: torch, or the fused CPU engine for networks of dense layers; auto
+    takes the fused one where it can be used and is the faster in the warm-up."""
     amp: bool = False
     """Compute updates in half precision: float16 on CUDA, bfloat16 elsewhere."""
     compile: bool = False

@@ -48,7 +48,9 @@ class Session:
         self.curriculum = Curriculum(config.curriculum)
         self.env = env or self._make_env()
         spec = self.env.env_spec
-        compute = Compute(self.device, config.amp, config.compile)
+        compute = Compute(
+            self.device, config.amp, config.compile, config.engine, config.threads
+        )
         self.algo = build_algorithm(config, spec, self.streams, compute)
         self.memory, self.cadence, self.learner = self._build_parts(spec)
         self.collector = self._build_collector(spec)

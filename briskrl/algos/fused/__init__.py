@@ -1,0 +1,1 @@
+"""The algorithms' losses and updates for the fused engine."""

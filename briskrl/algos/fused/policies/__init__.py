@@ -1,0 +1,1 @@
+"""Policy learning on the fused engine."""

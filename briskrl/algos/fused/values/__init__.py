@@ -1,0 +1,1 @@
+"""Value learning on the fused engine."""

@@ -1,0 +1,430 @@
+"""The compiled pieces: dense layers forward and backward, activations, Adam.
+
+A network is a table of layers in order (see `plan`), each a row of whole numbers. Observations are
+taken in tiles of TILE_ROWS rows; what the layers make of a tile stays in the processor's caches, in
+the matrices of a Work, whose rows are padded to whole vectors. Padding is never read as a number
+that counts, so whatever stands in it does no harm.
+
+Weights are kept in torch's layout (outputs, inputs). Products forward need them the other way
+round; `pack` makes that copy after every change.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from briskrl.fused.intrinsics import WIDE, Matrix, tile, turn
+from briskrl.jit import helper, inlined, kernel, reordering
+from briskrl.nets.kernels import DONE, LONGEST, NORMS, RUN, SKIPPED, tanh_in_place
+
+TILE_ROWS = 64
+
+(
+    INPUTS,
+    OUTPUTS,
+    SOURCE_AT,
+    SOURCE_ROW,
+    OUT_AT,
+    OUT_ROW,
+    WEIGHT_AT,
+    BIAS_AT,
+    PACKED_AT,
+    GRADIENT_AT,
+    ACTIVATION,
+    PASSES_ON,
+    SIGMA_AT,
+    BIAS_SIGMA_AT,
+    NOISE_AT,
+    STRAIGHT_AT,
+    LAYER_FIELDS,
+) = range(17)
+"""Columns of the table. Places are counted in numbers, from the beginning of the array that holds
+that part of a layer: SOURCE and OUT in a Work, WEIGHT, BIAS and the SIGMAs among the parameters;
+the last four are -1 for layers without noise."""
+
+LINEAR, RELU, TANH = range(3)
+NOTHING, FIRST, MORE = range(3)
+"""PASSES_ON: whether a layer hands slopes down to its source, as the first to do so, or as one more
+of several that share the source."""
+
+FULL, HALF = 64, 32
+"""Bytes of vectors."""
+PADDING = 8
+"""Rows of matrices are padded to a multiple of this many numbers: half vectors of float32."""
+ONE_AT, ZEROS_AT = 0, PADDING
+"""A packed array begins with a one and with zeros, for sums and for products from nothing."""
+
+
+class Net(NamedTuple):
+    """A network as kernels see it."""
+
+    layers: Any
+    """(L, LAYER_FIELDS) int64"""
+    values: Any
+    """(P,) parameters, with some numbers to spare behind them."""
+    packed: Any
+    """Weights (inputs, OUT_ROW) and bias (OUT_ROW,) of each layer, noise included."""
+    straight: Any
+    """Weights (outputs, inputs) with noise, of noisy layers."""
+    noise: Any
+    """Noise of the inputs and outputs of noisy layers."""
+
+
+class Reading(NamedTuple):
+    """How observations become numbers: times a factor, or standardised and cut off."""
+
+    factor: float
+    limit: float
+    mean: Any
+    """(F,), or (0,) if nothing is standardised."""
+    scale: Any
+
+
+class Work(NamedTuple):
+    """Where one thread computes one tile."""
+
+    out: Any
+    """Inputs and outputs of the layers, matrices of TILE_ROWS rows."""
+    slope: Any
+    """d loss / d out, laid out alike."""
+    gradient: Any
+    """Sums over tiles of d loss / d weight (outputs, SOURCE_ROW) and d loss / d bias (OUT_ROW,)."""
+
+
+class Optimiser(NamedTuple):
+    """Adam's arrays; the flat ones are laid out like the parameters, (P,)."""
+
+    values: Any
+    gradients: Any
+    mean: Any
+    variance: Any
+    count: Any
+    """(1,) steps taken."""
+    settings: Any
+    """(3,) float64: step size, denominator offset, largest norm of gradients (0: any)."""
+    counters: Any
+    """(COUNTERS,) float64, see `nets.kernels`"""
+
+
+def _strip(tile_rows, vectors, size):
+    """A function that fills some columns of a product, `tile_rows` rows at a time."""
+
+    @helper
+    def strip(c, rows, column, a, b, start, depth):
+        below = Matrix(b.numbers, b.at + column, b.row, 1)
+        row = 0
+        while row + tile_rows <= rows:
+            tile(
+                Matrix(c.numbers, c.at + row * c.row + column, c.row, 1),
+                Matrix(a.numbers, a.at + row * a.row, a.row, a.step),
+                below,
+                Matrix(start.numbers, start.at + row * start.row + column, start.row, 1),
+                depth,
+                tile_rows,
+                vectors,
+                size,
+            )
+            row += tile_rows
+        while row < rows:
+            tile(
+                Matrix(c.numbers, c.at + row * c.row + column, c.row, 1),
+                Matrix(a.numbers, a.at + row * a.row, a.row, a.step),
+                below,
+                Matrix(start.numbers, start.at + row * start.row + column, start.row, 1),
+                depth,
+                1,
+                vectors,
+                size,
+            )
+            row += 1
+
+    return strip
+
+
+# A product is at its fastest while about sixteen sums are under way at once.
+_wide_strip = _strip(4, WIDE, FULL)
+_strip_of_one = _strip(8, 1, FULL)
+_strip_of_half = _strip(8, 1, HALF)
+
+
+@helper
+def product(c, rows, columns, a, b, start, depth):
+    """C = start + A B for matrices whose rows are padded; `columns` include the padding."""
+    lanes = FULL // c.numbers.itemsize
+    column = 0
+    while column + WIDE * lanes <= columns:
+        _wide_strip(c, rows, column, a, b, start, depth)
+        column += WIDE * lanes
+    while column + lanes <= columns:
+        _strip_of_one(c, rows, column, a, b, start, depth)
+        column += lanes
+    if column < columns:
+        _strip_of_half(c, rows, column, a, b, start, depth)
+
+
+@inlined
+def _activate(kind, values):
+    # A plain 0 or 1 is a long integer here, and would turn single numbers into double ones.
+    zero = values.dtype.type(0)
+    if kind == RELU:
+        for i in range(values.shape[0]):
+            # Written so that NaN stays NaN.
+            values[i] = zero if values[i] < zero else values[i]
+    elif kind == TANH:
+        if values.itemsize == 4:
+            tanh_in_place(values)
+        else:
+            for i in range(values.shape[0]):
+                values[i] = math.tanh(values[i])
+
+
+@reordering
+def _slope_before(kind, out, slope):
+    """The slope before an activation, in place, told from the activation's result.
+
+    y = max(0, x) has y' = 1 where y > 0; y = tanh x has y' = 1 - y^2.
+    """
+    zero, one = out.dtype.type(0), out.dtype.type(1)
+    if kind == RELU:
+        for i in range(out.shape[0]):
+            slope[i] = slope[i] if out[i] > zero else zero
+    elif kind == TANH:
+        for i in range(out.shape[0]):
+            slope[i] *= one - out[i] * out[i]
+
+
+@helper
+def forward(net, layers, work, rows):
+    """Compute some layers' outputs of a tile: y = activation(x W' + b)."""
+    out = work.out
+    for i in range(layers.shape[0]):
+        layer = layers[i]
+        wide = layer[OUT_ROW]
+        weights = Matrix(net.packed, layer[PACKED_AT], wide, 1)
+        bias = Matrix(net.packed, layer[PACKED_AT] + layer[INPUTS] * wide, 0, 1)
+        source = Matrix(out, layer[SOURCE_AT], layer[SOURCE_ROW], 1)
+        target = Matrix(out, layer[OUT_AT], wide, 1)
+        product(target, rows, wide, source, weights, bias, layer[INPUTS])
+        _activate(layer[ACTIVATION], out[layer[OUT_AT] : layer[OUT_AT] + rows * wide])
+
+
+@helper
+def backward(net, work, rows):
+    """Add a tile's part to the gradient, given the slopes of the last layers' outputs.
+
+    With y = x W' + b: dW = dy' x, db = sum of dy's rows, dx = dy W. A source of several layers has
+    the sum of what they hand down.
+    """
+    out, slope, packed = work.out, work.slope, net.packed
+    one, zeros = Matrix(packed, ONE_AT, 0, 0), Matrix(packed, ZEROS_AT, 0, 1)
+    for i in range(net.layers.shape[0] - 1, -1, -1):
+        layer = net.layers[i]
+        inputs, outputs, below, wide = (
+            layer[INPUTS],
+            layer[OUTPUTS],
+            layer[SOURCE_ROW],
+            layer[OUT_ROW],
+        )
+        whole = slice(layer[OUT_AT], layer[OUT_AT] + rows * wide)
+        _slope_before(layer[ACTIVATION], out[whole], slope[whole])
+        dy = Matrix(slope, layer[OUT_AT], wide, 1)
+        turned = Matrix(slope, layer[OUT_AT], 1, wide)
+        source = Matrix(out, layer[SOURCE_AT], below, 1)
+        dw = Matrix(work.gradient, layer[GRADIENT_AT], below, 1)
+        db = Matrix(work.gradient, layer[GRADIENT_AT] + outputs * below, 0, 1)
+        product(dw, outputs, below, turned, source, dw, rows)
+        product(db, 1, wide, one, dy, db, rows)
+        if layer[PASSES_ON] == NOTHING:
+            continue
+        dx = Matrix(slope, layer[SOURCE_AT], below, 1)
+        if layer[NOISE_AT] < 0:
+            weights = Matrix(net.values, layer[WEIGHT_AT], inputs, 1)
+        else:
+            weights = Matrix(net.straight, layer[STRAIGHT_AT], inputs, 1)
+        if layer[PASSES_ON] == FIRST:
+            product(dx, rows, below, dy, weights, zeros, outputs)
+        else:
+            product(dx, rows, below, dy, weights, dx, outputs)
+
+
+@helper
+def copy_numbers(target, source):
+    """target[:] = source."""
+    for i in range(source.shape[0]):
+        target[i] = source[i]
+
+
+@helper
+def add_numbers(target, more):
+    """target[:] += more."""
+    for i in range(more.shape[0]):
+        target[i] += more[i]
+
+
+@helper
+def pack(net):
+    """Bring the copies of weights and biases up to date, noise mixed in."""
+    for i in range(net.layers.shape[0]):
+        layer = net.layers[i]
+        if layer[NOISE_AT] < 0:
+            _pack_layer(layer, net.values, layer[WEIGHT_AT], net.packed)
+            bias_at = layer[PACKED_AT] + layer[INPUTS] * layer[OUT_ROW]
+            bias = net.values[layer[BIAS_AT] : layer[BIAS_AT] + layer[OUTPUTS]]
+            copy_numbers(net.packed[bias_at : bias_at + layer[OUTPUTS]], bias)
+        else:
+            _mix_noise(net, layer)
+            _pack_layer(layer, net.straight, layer[STRAIGHT_AT], net.packed)
+
+
+@helper
+def _pack_layer(layer, weights, weight_at, packed):
+    """Turn weights (outputs, inputs) into (inputs, OUT_ROW), by blocks as far as they go."""
+    inputs, outputs, wide = layer[INPUTS], layer[OUTPUTS], layer[OUT_ROW]
+    at = layer[PACKED_AT]
+    o = 0
+    while o < outputs:
+        i = 0
+        if o + 16 <= outputs:
+            while i + 16 <= inputs:
+                source = Matrix(weights, weight_at + o * inputs + i, inputs, 1)
+                turn(Matrix(packed, at + i * wide + o, wide, 1), source, 16)
+                i += 16
+        high = min(o + 16, outputs)
+        for rest in range(i, inputs):
+            for p in range(o, high):
+                packed[at + rest * wide + p] = weights[weight_at + p * inputs + rest]
+        o = high
+
+
+@helper
+def _mix_noise(net, layer):
+    """Weights and bias as noise moves them: w + sigma * f(e_out) f(e_in) (Fortunato 2018)."""
+    inputs, outputs = layer[INPUTS], layer[OUTPUTS]
+    into = net.noise[layer[NOISE_AT] : layer[NOISE_AT] + inputs]
+    out_of = net.noise[layer[NOISE_AT] + inputs : layer[NOISE_AT] + inputs + outputs]
+    bias_at = layer[PACKED_AT] + inputs * layer[OUT_ROW]
+    for o in range(outputs):
+        row = o * inputs
+        plain = net.values[layer[WEIGHT_AT] + row : layer[WEIGHT_AT] + row + inputs]
+        sigma = net.values[layer[SIGMA_AT] + row : layer[SIGMA_AT] + row + inputs]
+        mixed = net.straight[layer[STRAIGHT_AT] + row : layer[STRAIGHT_AT] + row + inputs]
+        for i in range(inputs):
+            mixed[i] = plain[i] + sigma[i] * (out_of[o] * into[i])
+        net.packed[bias_at + o] = (
+            net.values[layer[BIAS_AT] + o] + net.values[layer[BIAS_SIGMA_AT] + o] * out_of[o]
+        )
+
+
+@helper
+def collect_gradient(net, padded, gradients):
+    """Write the flat gradient from the padded sums of all threads (T, G), in their order."""
+    for lane in range(1, padded.shape[0]):
+        add_numbers(padded[0], padded[lane])
+    total = padded[0]
+    for k in range(net.layers.shape[0]):
+        layer = net.layers[k]
+        inputs, outputs, below = layer[INPUTS], layer[OUTPUTS], layer[SOURCE_ROW]
+        at, weight_at = layer[GRADIENT_AT], layer[WEIGHT_AT]
+        bias = total[at + outputs * below : at + outputs * below + outputs]
+        copy_numbers(gradients[layer[BIAS_AT] : layer[BIAS_AT] + outputs], bias)
+        if inputs == below:
+            whole = outputs * inputs
+            copy_numbers(gradients[weight_at : weight_at + whole], total[at : at + whole])
+        else:
+            for o in range(outputs):
+                row = total[at + o * below : at + o * below + inputs]
+                copy_numbers(gradients[weight_at + o * inputs : weight_at + (o + 1) * inputs], row)
+        if layer[NOISE_AT] >= 0:
+            _slopes_of_noise(net, layer, gradients)
+
+
+@helper
+def _slopes_of_noise(net, layer, gradients):
+    """What noise multiplies has the gradient of what it is added to, times the noise."""
+    inputs, outputs = layer[INPUTS], layer[OUTPUTS]
+    into = net.noise[layer[NOISE_AT] : layer[NOISE_AT] + inputs]
+    out_of = net.noise[layer[NOISE_AT] + inputs : layer[NOISE_AT] + inputs + outputs]
+    for o in range(outputs):
+        row = o * inputs
+        plain = gradients[layer[WEIGHT_AT] + row : layer[WEIGHT_AT] + row + inputs]
+        sigma = gradients[layer[SIGMA_AT] + row : layer[SIGMA_AT] + row + inputs]
+        for i in range(inputs):
+            sigma[i] = plain[i] * (out_of[o] * into[i])
+        gradients[layer[BIAS_SIGMA_AT] + o] = gradients[layer[BIAS_AT] + o] * out_of[o]
+
+
+@reordering
+def norm_of(gradients):
+    """The Euclidean norm of a flat gradient."""
+    total = gradients.dtype.type(0)
+    for i in range(gradients.shape[0]):
+        total += gradients[i] * gradients[i]
+    return math.sqrt(total)
+
+
+@reordering
+def _adam(optimiser, scale):
+    """One step of Adam (Kingma 2015), with gradients scaled first; the order is torch's."""
+    values, gradients = optimiser.values, optimiser.gradients
+    mean, variance = optimiser.mean, optimiser.variance
+    kind = values.dtype.type
+    lr, offset, _ = optimiser.settings
+    optimiser.count[0] += 1
+    steps = optimiser.count[0]
+    size = kind(lr / (1 - 0.9**steps))
+    spread = kind(math.sqrt(1 - 0.999**steps))
+    keep, take, taken, eps, factor = kind(0.999), kind(0.001), kind(0.1), kind(offset), kind(scale)
+    for i in range(values.shape[0]):
+        g = gradients[i] * factor
+        gradients[i] = g
+        m = mean[i] + taken * (g - mean[i])
+        v = variance[i] * keep + take * g * g
+        mean[i] = m
+        variance[i] = v
+        values[i] -= size * m / (np.sqrt(v) / spread + eps)
+
+
+@helper
+def apply_gradient(optimiser):
+    """Clip the gradient and take a step, unless it is not finite; counts either way."""
+    counters = optimiser.counters
+    norm = norm_of(optimiser.gradients)
+    if not math.isfinite(norm):
+        counters[RUN] += 1
+        counters[LONGEST] = max(counters[LONGEST], counters[RUN])
+        counters[SKIPPED] += 1
+        return
+    counters[RUN] = 0
+    counters[DONE] += 1
+    counters[NORMS] += norm
+    limit = optimiser.settings[2]
+    _adam(optimiser, limit / norm if 0 < limit < norm else 1.0)
+
+
+@helper
+def take_rows(reading, obs, first, rows, work):
+    """Put observations first..first+rows-1 of (N, F) where the first layers find them."""
+    width = obs.shape[1]
+    padded = -(-width // PADDING) * PADDING
+    out = work.out
+    kind = out.dtype.type
+    if reading.mean.shape[0] == 0:
+        factor = kind(reading.factor)
+        for r in range(rows):
+            for i in range(width):
+                out[r * padded + i] = obs[first + r, i] * factor
+        return
+    limit = kind(reading.limit)
+    for r in range(rows):
+        for i in range(width):
+            value = (kind(obs[first + r, i]) - reading.mean[i]) * reading.scale[i]
+            out[r * padded + i] = min(limit, max(-limit, value))
+
+
+@kernel
+def pack_net(net):
+    """Bring a network's packed copies up to date."""
+    pack(net)

@@ -1,0 +1,123 @@
+"""A network's modules as a table of layers: the one description that both engines work from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor, nn
+
+from briskrl.core.types import Ints
+from briskrl.fused import kernels as at
+from briskrl.nets.bodies import Activation, MLPBody
+from briskrl.nets.flat import FlatParameters
+from briskrl.nets.heads import NoisyLinear
+
+_ACTIVATIONS = {"relu": at.RELU, "tanh": at.TANH}
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A matrix of TILE_ROWS rows in a Work: observations, or the outputs of a layer."""
+
+    at: int
+    width: int
+
+    @property
+    def row(self) -> int:
+        """Numbers from one row to the next."""
+        return -(-self.width // at.PADDING) * at.PADDING
+
+
+class Plan:
+    """Collects layers in the order in which they are computed, and the room that they need.
+
+    Args:
+        flat: The parameters that the layers' modules are views of.
+        inputs: Numbers of one observation.
+    """
+
+    def __init__(self, flat: FlatParameters, inputs: int) -> None:
+        self._flat = flat
+        self._rows: list[list[int]] = []
+        self._widest = 0
+        self._packed = self._gradient = self._out = self.num_noise = self.num_straight = 0
+        self.obs = self._slot(inputs)
+
+    def __len__(self) -> int:
+        """How many layers there are so far."""
+        return len(self._rows)
+
+    def body(self, body: MLPBody, source: Slot) -> Slot:
+        """Add a body's layers; returns where its features are."""
+        for layer in body.linears:
+            source = self.dense(layer, source, body.activation)
+        return source
+
+    def dense(self, layer: nn.Module, source: Slot, activation: Activation | None = None) -> Slot:
+        """Add one layer; returns where its outputs are."""
+        assert isinstance(layer, nn.Linear | NoisyLinear)
+        assert layer.bias is not None
+        outputs, inputs = layer.weight.shape
+        out = self._slot(outputs)
+        row = [-1] * at.LAYER_FIELDS
+        row[at.INPUTS], row[at.OUTPUTS] = inputs, outputs
+        row[at.SOURCE_AT], row[at.SOURCE_ROW] = source.at, source.row
+        row[at.OUT_AT], row[at.OUT_ROW] = out.at, out.row
+        row[at.WEIGHT_AT], row[at.BIAS_AT] = self._place(layer.weight), self._place(layer.bias)
+        row[at.PACKED_AT] = self._packed
+        row[at.GRADIENT_AT] = self._gradient
+        row[at.ACTIVATION] = at.LINEAR if activation is None else _ACTIVATIONS[activation]
+        row[at.PASSES_ON] = at.NOTHING if source == self.obs else at.FIRST
+        if isinstance(layer, NoisyLinear):
+            row[at.SIGMA_AT] = self._place(layer.weight_sigma)
+            row[at.BIAS_SIGMA_AT] = self._place(layer.bias_sigma)
+            row[at.NOISE_AT], row[at.STRAIGHT_AT] = self.num_noise, self.num_straight
+            self.num_noise += inputs + outputs
+            self.num_straight += outputs * inputs
+        self._packed += (inputs + 1) * out.row
+        self._gradient += outputs * source.row + out.row
+        self._rows.append(row)
+        return out
+
+    def table(self) -> Ints:
+        """The layers so far, (L, LAYER_FIELDS)."""
+        table = np.array(self._rows, np.int64)
+        table[:, at.PACKED_AT] += self._packed_header
+        # Backwards, as slopes are handed down: the first to reach a source begins its sum.
+        reached: set[int] = set()
+        for row in table[::-1]:
+            if row[at.PASSES_ON] == at.FIRST:
+                row[at.PASSES_ON] = at.MORE if row[at.SOURCE_AT] in reached else at.FIRST
+                reached.add(row[at.SOURCE_AT])
+        return table
+
+    @property
+    def num_packed(self) -> int:
+        """Numbers of a packed array."""
+        return self._packed_header + self._packed
+
+    @property
+    def num_gradient(self) -> int:
+        """Numbers of a padded gradient."""
+        return self._gradient
+
+    @property
+    def num_out(self) -> int:
+        """Numbers of the matrices of a Work."""
+        return self._out
+
+    @property
+    def _packed_header(self) -> int:
+        return at.ZEROS_AT + self._widest
+
+    def _slot(self, width: int) -> Slot:
+        slot = Slot(self._out, width)
+        self._out += at.TILE_ROWS * slot.row
+        self._widest = max(self._widest, slot.row)
+        return slot
+
+    def _place(self, parameter: Tensor) -> int:
+        """Where a parameter begins among the flat ones."""
+        values = self._flat.values
+        return (parameter.data_ptr() - values.data_ptr()) // values.element_size()

@@ -1,0 +1,101 @@
+"""A few threads that do parts of one compiled piece of work at the same time.
+
+Compiled code releases the interpreter lock, so parts really run side by side. Whoever waits sleeps:
+on a machine that has no core to spare, nobody takes time from those who work.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+
+Part = Callable[[int], None]
+
+
+class Team:
+    """Runs a function once per member, each with the member's number.
+
+    Args:
+        size: Members, the calling thread included.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._members = [_Member(number) for number in range(1, size)]
+        weakref.finalize(self, _dismiss, self._members)
+
+    def run(self, part: Part, size: int) -> None:
+        """Call part(0), part(1), ... part(size - 1) at the same time; returns when all are done.
+
+        Raises:
+            BaseException: What the first part to fail has raised.
+        """
+        members = self._members[: size - 1]
+        for member in members:
+            member.begin(part)
+        try:
+            part(0)
+        finally:
+            errors = [member.finish() for member in members]
+        for error in errors:
+            if error is not None:
+                raise error
+
+
+class _Member:
+    """One thread, which sleeps between two pieces of work."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._part: Part | None = None
+        self._error: BaseException | None = None
+        self._go, self._done = _taken_lock(), _taken_lock()
+        name = f"brisk-team-{number}"
+        self._thread = threading.Thread(target=self._work, daemon=True, name=name)
+        self._thread.start()
+
+    def begin(self, part: Part | None) -> None:
+        self._part = part
+        self._go.release()
+
+    def finish(self) -> BaseException | None:
+        self._done.acquire()
+        error, self._error = self._error, None
+        return error
+
+    def leave(self) -> None:
+        self.begin(None)
+        self._thread.join(timeout=1.0)
+
+    def _work(self) -> None:
+        while True:
+            self._go.acquire()
+            part = self._part
+            if part is None:
+                return
+            try:
+                part(self._number)
+            except BaseException as error:
+                self._error = error
+            # The function may hold whoever owns the team; nobody would ever let go of it.
+            self._part = part = None
+            self._done.release()
+
+
+def _dismiss(members: list[_Member]) -> None:
+    for member in members:
+        member.leave()
+
+
+def _taken_lock() -> threading.Lock:
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+def share(count: int, size: int, number: int, whole: int) -> tuple[int, int]:
+    """Where a member's part of `count` rows begins and ends, in units of `whole` rows."""
+    units = -(-count // whole)
+    begin, end = units * number // size, units * (number + 1) // size
+    return min(count, begin * whole), min(count, end * whole)
