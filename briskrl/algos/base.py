@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from briskrl.algos.engines import Engines
+from briskrl.algos.flops import Flops
 from briskrl.core.clock import Clock
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Minibatch, Rollout, State
 
@@ -12,8 +14,15 @@ from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Minibatch,
 class Algorithm(Protocol):
     """Networks, optimiser and loss; it knows nothing about envs, files or processes."""
 
+    engines: Engines[Any]
+    """Who can compute it, and who does."""
+
     def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
         """Decide for N environments, exploring; writes `out`."""
+        ...
+
+    def flops(self, num_envs: int) -> Flops:
+        """How much arithmetic acting and learning are, with so many environments."""
         ...
 
     def progress(self, clock: Clock) -> dict[str, float]:

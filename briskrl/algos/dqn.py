@@ -11,6 +11,7 @@ import torch
 from briskrl.algos.config import DQNConfig
 from briskrl.algos.engines import Engines
 from briskrl.algos.explore import EpsilonGreedy, linear
+from briskrl.algos.flops import Flops, value_flops
 from briskrl.algos.fused.values.engine import FusedValues
 from briskrl.algos.q_policy import num_actions, value_network
 from briskrl.algos.torch_values import TorchValues
@@ -62,6 +63,10 @@ class DQN:
         errors = self.engines.now.update(batch, updates, self._updates)
         self._updates += updates
         return errors
+
+    def flops(self, num_envs: int) -> Flops:
+        """See Algorithm.flops."""
+        return value_flops(self.config, self.parts.online)
 
     def progress(self, clock: Clock) -> dict[str, float]:
         """Mean loss and gradient norm since the last call, and the current epsilon."""
@@ -125,5 +130,5 @@ def _build_parts(
 def _fused_refusal(parts: ValueParts) -> str | None:
     """Why the fused engine cannot compute these networks; None if it can."""
     if not isinstance(parts.online.body, MLPBody):
-        return "its body is convolutional"
+        return "the network's body is convolutional"
     return None

@@ -6,6 +6,7 @@ import math
 
 from briskrl.core.types import Array
 from briskrl.jit import helper, inlined, kernel
+from briskrl.nets.kernels import within
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -175,7 +176,7 @@ def estimate_advantages(
                 following, carried = 0.0, 0.0
             elif truncated[t, n]:
                 following, carried = float(final_value[t, n]), 0.0
-            scaled = min(limit, max(-limit, reward[t, n] * scale))
+            scaled = within(-limit, reward[t, n] * scale, limit)
             result = scaled + gamma * (following + lam * carried) - value[t, n]
             advantage[t, n] = result
             ret[t, n] = value[t, n] + weight[t, n] * result
@@ -341,7 +342,8 @@ def policy_slopes(
         sums[3] += ratio - 1 - log_ratio
         if clip > 0:
             limited = min(1 + clip, max(1 - clip, ratio))
-            through = ratio * worth <= limited * worth
+            # Written so that NaN goes through.
+            through = not ratio * worth > limited * worth
             slope = -worth * ratio * share if through else 0.0
             sums[0] -= min(ratio * worth, limited * worth)
             sums[4] += abs(ratio - 1) > clip

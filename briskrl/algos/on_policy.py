@@ -17,6 +17,7 @@ from briskrl.algos.advantages import Appraiser, explained_variance
 from briskrl.algos.config import OnPolicyConfig
 from briskrl.algos.distributions import Choices, distribution_of
 from briskrl.algos.engines import Engines
+from briskrl.algos.flops import Flops, policy_flops
 from briskrl.algos.fused.policies.engine import FusedPolicies
 from briskrl.algos.kernels import standardise
 from briskrl.algos.normalize import RewardScale, RunningMoments
@@ -104,6 +105,10 @@ class OnPolicyAgent:
         if self.config.lr_schedule == "constant":
             return self.config.lr
         return self.config.lr * (1 - clock.fraction)
+
+    def flops(self, num_envs: int) -> Flops:
+        """See Algorithm.flops."""
+        return policy_flops(self.config, self.parts.network, num_envs)
 
     def progress(self, clock: Clock) -> dict[str, float]:
         """Means of the loss's parts since the last call, and the current step size."""

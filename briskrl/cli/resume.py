@@ -11,6 +11,7 @@ EXAMPLES = """\
 examples:
   brisk resume runs/NAME                 finish what was interrupted
   brisk resume runs/NAME --steps 8e6     train longer than first planned
+  brisk resume runs/NAME --engine torch  let the other engine go on
 
 The continued run is the same, bit for bit, as one that was never stopped."""
 
@@ -18,10 +19,15 @@ The continued run is the same, bit for bit, as one that was never stopped."""
 def run(argv: list[str]) -> int:
     """Continue a run."""
     parser = Parser("brisk resume", "Continue a run from its newest good checkpoint.", EXAMPLES)
-    parser.usage = "brisk resume RUN [--steps INT] [--json]"
+    parser.usage = "brisk resume RUN [--steps INT] [--engine NAME] [--json]"
     parser.add_argument("RUN", help="run folder, or its name under runs/")
     parser.add_argument(
         "--steps", metavar="INT", help="new total of transitions; default: as first planned"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "fused", "torch"),
+        help="who computes from now on; default: as before. Another engine rounds differently",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     args = parser.parse(argv)
@@ -30,7 +36,10 @@ def run(argv: list[str]) -> int:
     from briskrl.cli.session import drive
     from briskrl.train.loop import resume
 
-    return drive(lambda reporter: resume(folder, steps=steps, reporter=reporter), as_json=args.json)
+    return drive(
+        lambda reporter: resume(folder, steps=steps, engine=args.engine, reporter=reporter),
+        as_json=args.json,
+    )
 
 
 def _steps(word: str) -> int | None:

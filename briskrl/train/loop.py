@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError, DivergedError, StorageError
@@ -67,6 +67,7 @@ def resume(
     *,
     env: Any = None,
     steps: int | None = None,
+    engine: Literal["auto", "fused", "torch"] | None = None,
     reporter: Reporter | None = None,
     hooks: Sequence[Hook] = (),
 ) -> RunResult:
@@ -76,6 +77,7 @@ def resume(
         run_dir: The run folder.
         env: The vector environment again, if the run was given one.
         steps: A new budget of transitions in total, to train a finished run further.
+        engine: Who computes from now on; another one than before rounds differently.
         reporter: Who is told about progress.
         hooks: Called between iterations, after the run's own.
 
@@ -87,6 +89,8 @@ def resume(
         config = load_config(folder.config_path)
         if steps is not None:
             config = replace(config, steps=steps)
+        if engine is not None:
+            config = replace(config, engine=engine)
         with closing(Session(config, None if env is None else adapt(env))) as session:
             return _go(session, folder, reporter or Silent(), hooks, resumed=True)
 
@@ -128,7 +132,8 @@ def _prepare(run: Run, *, resumed: bool) -> None:
     run.announce(resumed=resumed)
     seconds = 0.0
     if config.warmup:
-        seconds = warm_up(session)
+        # A continued run goes on with the engine it had, whatever is the fastest today.
+        seconds = warm_up(session, choose=not resumed)
     else:
         session.start()
     run.reporter.on_warmup(seconds)
@@ -141,6 +146,7 @@ def _prepare(run: Run, *, resumed: bool) -> None:
                 f"brisk resume {run.folder.path} --steps {2 * session.clock.env_steps}"
             )
         replace_file(run.folder.config_path, to_toml(config).encode())
+    run.reporter.on_note(session.engine_note)
     run.begin(seconds)
 
 

@@ -48,12 +48,12 @@ class Session:
         self.curriculum = Curriculum(config.curriculum)
         self.env = env or self._make_env()
         spec = self.env.env_spec
-        compute = Compute(
-            self.device, config.amp, config.compile, config.engine, config.threads
-        )
+        compute = Compute(self.device, config.amp, config.compile, config.engine, config.threads)
         self.algo = build_algorithm(config, spec, self.streams, compute)
         self.memory, self.cadence, self.learner = self._build_parts(spec)
         self.collector = self._build_collector(spec)
+        self.engine_note = _describe_engine(self.algo)
+        """Which engine computes, and why."""
         self.last_collected = 0
         """Transitions of the last iteration."""
         self._arithmetic = Arithmetic(config.threads)
@@ -81,7 +81,11 @@ class Session:
     def state(self) -> RunState:
         """Everything that decides how the run goes on."""
         bookkeeping = State(
-            scalars={"cadence": self.cadence.state(), "streams": self.streams.state()}
+            scalars={
+                "cadence": self.cadence.state(),
+                "streams": self.streams.state(),
+                "engine": self.algo.engines.name,
+            }
         )
         parts = {
             **self.algo.state(),
@@ -97,11 +101,12 @@ class Session:
         self.curriculum.load_state(parts["curriculum"])
         if self.curriculum.stage != self._env_stage:
             self._open_stage()
+        bookkeeping = parts["bookkeeping"].scalars
+        self._continue_with(bookkeeping.get("engine"))
         self.algo.load_state(parts)
         # A rollout memory says which of its rows the collector acts on.
         self.memory.load_state(parts["memory"])
         self.collector.load_state(parts["collector"])
-        bookkeeping = parts["bookkeeping"].scalars
         self.cadence.load_state(bookkeeping["cadence"])
         self.streams.load_state(bookkeeping["streams"])
         self.clock.load_state(clock)
@@ -110,6 +115,13 @@ class Session:
         """Release the environments and give the process its settings back."""
         self._arithmetic.restore()
         self.env.close()
+
+    def _continue_with(self, engine: Any) -> None:
+        """Compute with the engine of the saved run, unless another one is asked for."""
+        engines = self.algo.engines
+        if engine in engines.candidates and engine != engines.name:
+            engines.use(engine)
+            self.engine_note = f"engine {engine}, as before"
 
     def _enter_stage(self) -> None:
         self.collector.settle()
@@ -177,3 +189,9 @@ def build_algorithm(config: TrainConfig, spec: EnvSpec, streams: Streams, comput
     factory = load_object(ALGOS.get(config.algo).factory)
     algo: Algorithm = factory(config.algo_config, spec, streams, compute)
     return algo
+
+
+def _describe_engine(algo: Any) -> str:
+    engines = algo.engines
+    reason = f" and not fused: {engines.refusal}" if engines.refusal else ""
+    return f"engine {engines.name}{reason}"

@@ -25,6 +25,7 @@ from briskrl.fused.kernels import (
     take_rows,
 )
 from briskrl.jit import helper, kernel
+from briskrl.nets.kernels import within
 
 
 class Heads(NamedTuple):
@@ -184,9 +185,10 @@ def project(heads, chances, reward, discount, out):
     scale = (atoms - 1) / (high - low)
     out[:] = 0
     for z in range(atoms):
-        moved = min(high, max(low, reward + discount * support[z]))
-        position = min(atoms - 1.0, max(0.0, (moved - low) * scale))
-        below = int(position)
+        moved = within(low, reward + discount * support[z], high)
+        position = (moved - low) * scale
+        # Also whole and within bounds where the position is NaN.
+        below = int(min(atoms - 1.0, max(0.0, position)))
         above = min(below + 1, atoms - 1)
         share = position - below
         out[below] += chances[z] * (1 - share)
@@ -242,7 +244,7 @@ def set_slopes(heads, work, batch, k, first, rows, goals, errors):
             error = out[at] - goals[r, 0]
             size = abs(error)
             loss += weight * (0.5 * error * error if size < 1 else size - 0.5)
-            slope[at] = min(1.0, max(-1.0, error)) * (weight * share)
+            slope[at] = within(-1.0, error, 1.0) * (weight * share)
             errors[k, first + r] = size
         else:
             logits, chances = out[at : at + atoms], slope[at : at + atoms]

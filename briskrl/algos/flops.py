@@ -1,0 +1,115 @@
+"""How much arithmetic learning is: floating-point operations of the networks' products.
+
+A dense layer takes 2 * inputs * outputs operations per row forward, as many backward for its
+weights, and as many again for what it hands down, which the first layer does not. A convolution
+does so at every cell of the board and for each of its 3x3 windows. Activations, losses, noise and
+the optimiser are left out: they are what an engine should make cheap, not work to be proud of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from torch import nn
+
+from briskrl.algos.config import DQNConfig, OnPolicyConfig
+from briskrl.nets.actor_critic import ActorCritic
+from briskrl.nets.bodies import CNNBody, MLPBody
+from briskrl.nets.build import QNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class Flops:
+    """Operations that a run is made of."""
+
+    per_step: float
+    """Of choosing one environment's action."""
+    per_update: float
+    """Of one gradient update, with its share of what is computed for several updates at once."""
+
+    def total(self, steps: int, updates: int) -> float:
+        """Operations of so many transitions and updates."""
+        return steps * self.per_step + updates * self.per_update
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Operations per row of some layers."""
+
+    forward: int = 0
+    backward: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.forward + other.forward, self.backward + other.backward)
+
+
+def value_flops(config: DQNConfig, network: QNetwork) -> Flops:
+    """Of value learning: a batch through both networks, and through the online one backwards."""
+    cost = value_cost(network)
+    # Double DQN has the online network look at the next observations too.
+    forwards = 3 if config.double else 2
+    return Flops(
+        per_step=cost.forward,
+        per_update=config.batch_size * (forwards * cost.forward + cost.backward),
+    )
+
+
+def policy_flops(config: OnPolicyConfig, network: ActorCritic, num_envs: int) -> Flops:
+    """Of policy learning: minibatches forward and backward, and the values of the rollouts.
+
+    Values are those of every observation of a rollout, the one after its last step included. Where
+    rollouts are reused, the policy recalls the steps of the older ones. Last observations of
+    episodes that ran out of time are left out, as their number is not known beforehand.
+    """
+    body = body_cost(network.policy_body)
+    value_body = body if network.shared else body_cost(network.value_body)
+    policy = body + dense_cost(network.policy_head)
+    value = value_body + dense_cost(network.value_head)
+    whole = policy + (dense_cost(network.value_head) if network.shared else value)
+    updates = config.epochs * config.minibatches(num_envs)
+    steps = num_envs * config.update_steps
+    learning = config.epochs * steps * (whole.forward + whole.backward)
+    valuing = num_envs * (config.update_steps + 1) * value.forward
+    recalling = steps * policy.forward * config.reuse / (1 + config.reuse)
+    return Flops(
+        per_step=policy.forward,
+        per_update=(learning + valuing + recalling) / updates,
+    )
+
+
+def value_cost(network: QNetwork) -> Cost:
+    """One row through a value network."""
+    head = network.head
+    cost = body_cost(network.body) + dense_cost(head.advantage)
+    return cost if head.value is None else cost + dense_cost(head.value)
+
+
+def body_cost(body: MLPBody | CNNBody) -> Cost:
+    """One row through a body, whose first layer hands nothing down."""
+    if isinstance(body, MLPBody):
+        return _chain(dense_cost(layer) for layer in body.linears)
+    convolutions = [layer for layer in body.convolutions if isinstance(layer, nn.Conv2d)]
+    cells = body.mlp.linears[0].in_features // convolutions[-1].out_channels
+    layers = [_cost(layer.weight.numel() * cells) for layer in convolutions]
+    return _chain(layers + [dense_cost(layer) for layer in body.mlp.linears])
+
+
+def dense_cost(layer: nn.Module) -> Cost:
+    """One row through a dense layer, noisy or not, that hands down to another."""
+    weight = layer.weight
+    assert isinstance(weight, nn.Parameter)
+    return _cost(weight.numel())
+
+
+def _cost(products: int) -> Cost:
+    """A product and a sum are two operations; weights and inputs each have a gradient."""
+    return Cost(2 * products, 4 * products)
+
+
+def _chain(layers: Iterable[Cost]) -> Cost:
+    first, *rest = layers
+    total = Cost(first.forward, first.backward // 2)
+    for cost in rest:
+        total += cost
+    return total
