@@ -163,8 +163,11 @@ ENVS.add(
             for name in _BASELINES
         },
         suites={
-            name: f"briskrl.envs.wildfire.suite:{name}"
-            for name in ("wildfire20", "wildfire40", "landfire50")
+            name: f"briskrl.envs.wildfire.suite:{name.replace('-', '_')}"
+            for name in (
+                *("wildfire20", "wildfire20-full", "wildfire40", "landfire50"),
+                "wildfire-own",
+            )
         },
     ),
 )

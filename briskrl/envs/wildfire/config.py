@@ -130,7 +130,7 @@ class WildfireConfig:
     """Fires behind the plane of burn probabilities."""
     plan: Plan = "none"
     """Which baseline fills the plane `plan`: the cell it would treat first is brightest."""
-    plan_fires: Count = 128
+    plan_fires: Count = 512
     """Training fires that baselines plan with."""
 
     def check(self) -> list[str]:
