@@ -31,6 +31,9 @@ class EnvBench:
     """Columns of the board."""
     seed: Seed = 0
     """Seed of the games."""
+    player: str = "auto"
+    """Who plays in games other than Snake: random, or a hand-written player, half of whose moves
+    are random; auto takes the best one there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class RolloutBench:
     """Steps of each game per rollout."""
     slices: Slices = 9
     """Stretches of alternating turns; the figures are medians over them."""
+    engine: Literal["auto", "fused", "torch"] = "auto"
+    """Who computes the policy."""
     seconds: Seconds = 1.0
     """CPU seconds per stretch."""
     seed: Seed = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -39,13 +40,18 @@ class EnvFigures:
     """How often the recorded play was repeated, each time with the recorded end."""
 
 
-def measure_env(bench: EnvBench, name: str = "snake") -> EnvFigures:
+def measure_env(bench: EnvBench, name: str = "snake", settings: Any = None) -> EnvFigures:
     """Replay recorded play until `bench.seconds` of stepping have passed.
 
     Only calls of `step_into` are timed. Every replay is checked to have ended like the recording.
 
+    Args:
+        bench: How to measure.
+        name: The environment.
+        settings: Settings of an environment other than Snake; its defaults if None.
+
     Raises:
-        ConfigError: The environment is not one of our own.
+        ConfigError: The environment is not one of our own, or has no such player.
     """
     env: NativeVecEnv
     if name == "snake":
@@ -53,7 +59,14 @@ def measure_env(bench: EnvBench, name: str = "snake") -> EnvFigures:
         tape = tapes.record(config, bench.num_envs, bench.seed)
         env = SnakeVecEnv(bench.num_envs, config=config, threads=bench.threads)
     else:
-        tape, env = tapes.record_family(name, bench.num_envs, bench.seed, threads=bench.threads)
+        tape, env = tapes.record_family(
+            name,
+            bench.num_envs,
+            bench.seed,
+            threads=bench.threads,
+            config=settings,
+            who=bench.player,
+        )
     out = StepBuffers.allocate(env.env_spec, bench.num_envs)
     # The first replay pays for compiling and cold caches.
     replay(tape, env, out, Stopwatch())

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from briskrl.core.errors import ConfigError
+from briskrl.core.errors import ConfigError, nearest
 from briskrl.core.types import Array, EpisodeStats, Ints, StepBuffers
 from briskrl.envs.make import make_env
 from briskrl.envs.native import NativeVecEnv
-from briskrl.envs.registry import ENVS, HandWritten
+from briskrl.envs.registry import ENVS, EnvFamily, HandWritten, Player
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
 from briskrl.envs.snake.heuristic import heuristic_actions
@@ -72,18 +73,18 @@ def record(config: SnakeConfig, num_envs: int, seed: int) -> Tape:
 
 
 def record_family(
-    name: str, num_envs: int, seed: int, *, threads: int
+    name: str, num_envs: int, seed: int, *, threads: int, config: Any = None, who: str = "auto"
 ) -> tuple[Tape, NativeVecEnv]:
     """Play games of a native family for a while, then record; also the environment they were in.
 
-    The family's best hand-written player plays, if it has any, with some random moves.
+    The family's best hand-written player plays, or the one asked for, with some random moves.
 
     Raises:
-        ConfigError: The environment is not one of our own.
+        ConfigError: The environment is not one of our own, or has no such player.
     """
     family = ENVS.get(name)
-    player = next(iter(family.players.values()), None)
-    config = family.load_config()(**(player.needs if player else {}))
+    player = _player(family, who)
+    config = replace(config or family.load_config()(), **(player.needs if player else {}))
     env = make_env(name, num_envs, config, threads)
     if not isinstance(env, NativeVecEnv):
         env.close()
@@ -95,6 +96,16 @@ def record_family(
     env.set_state(state)
     actions = [mover.move() for _ in range(MOST_STEPS)]
     return Tape(state, actions, end_of(env), env.drain_stats(), 0.0), env
+
+
+def _player(family: EnvFamily, who: str) -> Player | None:
+    """The hand-written player of this name; None plays at random."""
+    if who == "auto":
+        return next(iter(family.players.values()), None)
+    if who != "random" and who not in family.players:
+        known = nearest(who, [*family.players, "random"])
+        raise ConfigError(f"The environment {family.name!r} has no player {who!r}. {known}")
+    return family.players.get(who)
 
 
 class _Mover:

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from briskrl.bench.config import BackendsBench, EnvBench, LegacyBench, PeersBench, RolloutBench
-from briskrl.cli.flags import Parser, add_flags, flag_layer
+from briskrl.cli.flags import Parser, add_flags, flag_layer, flag_name
 from briskrl.cli.listing import columns, count, shares
-from briskrl.core.config import build
+from briskrl.core.config import build, field_hints
 from briskrl.core.errors import BriskError, ConfigError, nearest
-from briskrl.envs.registry import ENVS
+from briskrl.train.resolve import env_config_class
 
 TRAIN_STEPS = 2_000_000
 """Long enough for costs that grow with time to show."""
@@ -43,14 +43,16 @@ Steps per second of the environment alone, one thread unless asked otherwise.
 A safe heuristic plays first, so that snakes are of the lengths met in practice; then a stretch of
 its moves is recorded, and replayed from the same state until the time is up. Only stepping is
 timed, not the heuristic. Every replay must end like the recording, or the benchmark fails. In other
-games of ours the best hand-written player plays, with half of its moves at random; --obs,
---height and --width are Snake's."""
+games of ours the best hand-written player plays, with half of its moves at random, unless --player
+says otherwise, and every option of the environment can be given; --obs, --height and --width are
+Snake's."""
 
 ENV_EXAMPLES = """\
 examples:
   brisk bench env snake
   brisk bench env snake --obs grid --seconds 5
   brisk bench env cartpole --num-envs 1024
+  brisk bench env cage2 --red meander --player random
   brisk bench env snake --obs flood --num-envs 4096 --threads 2 --json"""
 
 TRAIN_HELP = f"""\
@@ -180,16 +182,28 @@ def _help() -> str:
 def _env(words: list[str]) -> int:
     parser = _parser("env", ENV_HELP, ENV_EXAMPLES, EnvBench, places="ENV ")
     parser.add_argument("ENV", nargs="?", default="snake", help="environment")
+    help_wanted = {"-h", "--help"} & set(words)
+    name = "snake" if help_wanted else parser.parse_known_args(words)[0].ENV
+    classes: dict[str, type] = {"": EnvBench}
+    if name != "snake":
+        classes["env_config"] = env_config_class(name)
+        own = [flag_name(field) for field in field_hints(EnvBench)]
+        add_flags(parser, classes["env_config"], section="env_config", taken=own)
     args = parser.parse(words)
-    layer = flag_layer(args, {"": EnvBench})
+    layer = flag_layer(args, classes)
     bench = build(EnvBench, layer.values)
-    ENVS.get(args.ENV)
-    given = [name for name in ("obs", "height", "width") if name in layer.values]
-    if given and args.ENV != "snake":
-        raise ConfigError(f"--{given[0]} is an option of snake, not of {args.ENV}.")
+    given = [field for field in ("obs", "height", "width") if field in layer.values]
+    if given and name != "snake":
+        raise ConfigError(f"--{given[0]} is an option of snake, not of {name}.")
+    settings: Any = None
+    if name != "snake":
+        settings = build(classes["env_config"], layer.table("env_config"))
+    elif "player" in layer.values:
+        raise ConfigError("--player is for other games than snake, whose heuristic always plays.")
     from briskrl.bench.env import measure_env
 
-    return _tell(lambda: measure_env(bench, args.ENV), as_json=args.json, wait_s=bench.seconds + 1)
+    wait_s = bench.seconds + 1
+    return _tell(lambda: measure_env(bench, name, settings), as_json=args.json, wait_s=wait_s)
 
 
 def _train(words: list[str]) -> int:

@@ -190,3 +190,27 @@ def test_help_teaches_without_loading_anything_heavy(brisk: Brisk, words: tuple[
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
     assert imported.isdisjoint(HEAVY)
+
+
+def test_bench_env_takes_the_options_of_an_environment_and_a_player(brisk: Brisk) -> None:
+    words = ("--red", "meander", "--player", "random", "--num-envs", "8", "--seconds", "0.05")
+    figures = answer(brisk("bench", "env", "cage2", *words, "--json"))
+    positive(figures, *SPEED)
+    assert figures["num_envs"] == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("cage2", "--red", "nobody"), "--red"),
+        (("cage2", "--player", "nobody"), "no player 'nobody'"),
+        (("cage2", "--obs", "grid"), "option of snake"),
+        (("snake", "--player", "random"), "--player"),
+    ],
+)
+def test_bench_env_refuses_what_an_environment_does_not_have(
+    brisk: Brisk, words: tuple[str, ...], told: str
+) -> None:
+    done = brisk("bench", "env", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
