@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -31,6 +31,8 @@ Games are played greedily, with seeds that training never saw."""
 @dataclass(frozen=True, slots=True)
 class EvalOptions:
     """How to measure."""
+
+    ALIASES: ClassVar[dict[str, str]] = {"policy": "player"}
 
     episodes: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
     """Games to play: 100, or with --suite as many per cell as the suite prescribes."""

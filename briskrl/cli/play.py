@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -37,6 +37,8 @@ FRAMES = 20_000
 @dataclass(frozen=True, slots=True)
 class PlayOptions:
     """What to show, and how."""
+
+    ALIASES: ClassVar[dict[str, str]] = {"policy": "player"}
 
     episodes: Annotated[int, Meta(ge=1)] = 1
     """Games to show."""

@@ -54,12 +54,15 @@ def read_words(parser: Parser, argv: list[str], options: type) -> Words:
         add_flags(group, classes["env_config"], section="env_config")
     args = parser.parse(argv)
     layer = flag_layer(args, classes)
-    chosen: Any = build(options, layer.values)
+    own, wrong = without_aliases(options, layer.values)
     env: Any = None
     if isinstance(target, str):
-        values, wrong = without_aliases(classes["env_config"], layer.table("env_config"))
-        if wrong:
-            raise config_error(wrong)
+        values, more = without_aliases(classes["env_config"], layer.table("env_config"))
+        wrong += more
+    if wrong:
+        raise config_error(wrong)
+    chosen: Any = build(options, own)
+    if isinstance(target, str):
         env = build(classes["env_config"], values)
     assert target is not None
     return Words(target, chosen, env, args)
