@@ -50,7 +50,8 @@ def project_distribution(
     position = torch.clamp((moved - low) / spacing, 0, atoms - 1)
     below = position.floor()
     share_above = position - below
-    below_index = below.long()
+    # A position that is not a number must not become an index; what it moves stays NaN.
+    below_index = below.nan_to_num().long()
     above_index = torch.clamp(below_index + 1, max=atoms - 1)
     projected = torch.zeros_like(probabilities)
     projected.scatter_add_(1, below_index, probabilities * (1 - share_above))

@@ -18,7 +18,7 @@ import numpy as np
 
 from briskrl.fused.intrinsics import WIDE, Matrix, tile, turn
 from briskrl.jit import helper, inlined, kernel, reordering
-from briskrl.nets.kernels import DONE, LONGEST, NORMS, RUN, SKIPPED, tanh_in_place
+from briskrl.nets.kernels import DONE, LONGEST, NORMS, RUN, SKIPPED, tanh_in_place, within
 
 TILE_ROWS = 64
 
@@ -421,7 +421,7 @@ def take_rows(reading, obs, first, rows, work):
     for r in range(rows):
         for i in range(width):
             value = (kind(obs[first + r, i]) - reading.mean[i]) * reading.scale[i]
-            out[r * padded + i] = min(limit, max(-limit, value))
+            out[r * padded + i] = within(-limit, value, limit)
 
 
 @kernel

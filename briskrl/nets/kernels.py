@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from briskrl.core.types import Array
-from briskrl.jit import reordering
+from briskrl.jit import inlined, reordering
 
 RUN, LONGEST, SKIPPED, DONE, NORMS, COUNTERS = range(6)
 """An optimiser's counters: updates in a row that were not finite, the most of them, how many in
@@ -31,6 +31,13 @@ Q0, Q2, Q4, Q6 = (
     _single(1.18534705686654e-04),
     _single(1.19825839466702e-06),
 )
+
+
+@inlined
+def within(low, value, high):
+    """The value, or the limit that it is past; NaN stays NaN, which min and max would hide."""
+    value = high if value > high else value
+    return low if value < low else value
 
 
 @reordering

@@ -98,10 +98,12 @@ def digested(settings=None, env=None, *, size=48, **options):
 
 
 def parameters(agent: OnPolicyAgent) -> np.ndarray:
-    return agent.flat.values.numpy().copy()
+    return agent.parts.flat.values.numpy().copy()
 
 
 def move(agent: OnPolicyAgent, scale=0.1, seed=5) -> None:
     """Change all parameters a little, so that the policy is no longer the one that acted."""
     generator = torch.Generator().manual_seed(seed)
-    agent.flat.values += scale * torch.randn(len(agent.flat.values), generator=generator)
+    values = agent.parts.flat.values
+    values += scale * torch.randn(len(values), generator=generator).to(values.dtype)
+    agent.engines.now.refresh()

@@ -6,73 +6,36 @@ import numpy as np
 import pytest
 import torch
 
-from briskrl.algos.config import DQN_PRESETS, DQNConfig
-from briskrl.algos.dqn import DQN
+from briskrl.algos.config import DQN_PRESETS
 from briskrl.algos.q_policy import QPolicy
 from briskrl.core.clock import Clock
 from briskrl.core.errors import ConfigError, DivergedError
-from briskrl.core.rng import Streams
-from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
+from briskrl.core.spec import BoxSpec, EnvSpec
 from briskrl.core.types import Batch, Decision
-from briskrl.nets.compute import Compute
-
-ACTIONS = 3
-
-
-def spec(*, shape=(5,), dtype=np.float32, mask=False) -> EnvSpec:
-    return EnvSpec(
-        obs=ArraySpec.of(shape, dtype, 0, 1),
-        action=DiscreteSpec(ACTIONS),
-        max_steps=None,
-        has_mask=mask,
-        exact_state=True,
-    )
-
-
-def make(config: DQNConfig, env: EnvSpec | None = None, seed: int = 0, **compute) -> DQN:
-    return DQN(config, env or spec(), Streams(seed), Compute(torch.device("cpu"), **compute))
-
-
-def small(**options) -> DQNConfig:
-    return DQNConfig(**({"net": (16,), "batch_size": 8, "v_min": -5.0, "v_max": 5.0} | options))
-
-
-def random_batch(env: EnvSpec, updates: int, batch_size: int = 8, seed: int = 0) -> Batch:
-    rng = np.random.default_rng(seed)
-    batch = Batch.allocate(env, updates, batch_size)
-    high = 256 if env.obs.dtype == np.uint8 else 1
-    batch.obs[...] = rng.random(batch.obs.shape) * high
-    batch.next_obs[...] = rng.random(batch.next_obs.shape) * high
-    batch.action[...] = rng.integers(0, ACTIONS, batch.action.shape)
-    batch.reward[...] = rng.standard_normal(batch.reward.shape)
-    batch.discount[...] = 0.9 * (rng.random(batch.discount.shape) < 0.8)
-    batch.weight[...] = rng.random(batch.weight.shape)
-    if batch.next_mask is not None:
-        batch.next_mask[...] = rng.random(batch.next_mask.shape) < 0.5
-    return batch
-
-
-def parameters(algo: DQN) -> np.ndarray:
-    return algo.online_flat.values.numpy().copy()
-
-
-def forward(network, obs) -> np.ndarray:
-    with torch.no_grad():
-        return network(torch.from_numpy(np.ascontiguousarray(obs))).numpy()
+from tests.algos.transitions import (
+    ACTIONS,
+    forward,
+    make,
+    move_target,
+    parameters,
+    random_batch,
+    small,
+    spec,
+)
 
 
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
-def test_errors_are_value_minus_target_computed_by_hand(double, masked):
+def test_errors_are_value_minus_target_computed_by_hand(engine, double, masked):
     env = spec(mask=masked)
-    algo = make(small(double=double, prioritized=True), env)
-    algo.target_flat.values += 0.3 * torch.randn(len(algo.target_flat.values))
+    algo = make(small(double=double, prioritized=True), env, engine=engine)
+    move_target(algo)
     batch = random_batch(env, 1)
     online, next_online = (
-        forward(algo.online, batch.obs[0]),
-        forward(algo.online, batch.next_obs[0]),
+        forward(algo.parts.online, batch.obs[0]),
+        forward(algo.parts.online, batch.next_obs[0]),
     )
-    next_target = forward(algo.target, batch.next_obs[0])
+    next_target = forward(algo.parts.target, batch.next_obs[0])
     expected = []
     for i in range(8):
         legal = range(ACTIONS)
@@ -86,38 +49,40 @@ def test_errors_are_value_minus_target_computed_by_hand(double, masked):
     assert errors[0] == pytest.approx(np.array(expected), rel=1e-5, abs=1e-6)
 
 
-def test_the_gradient_is_the_weighted_mean_of_clipped_errors():
-    algo = make(small(max_grad_norm=0.0, prioritized=True))
+def test_the_gradient_is_the_weighted_mean_of_clipped_errors(engine):
+    algo = make(small(max_grad_norm=0.0, prioritized=True), engine=engine)
     batch = random_batch(spec(), 1)
-    q = algo.online(torch.from_numpy(batch.obs[0]))
-    target = batch.reward[0] + batch.discount[0] * forward(algo.target, batch.next_obs[0]).max(1)
+    q = algo.parts.online(torch.from_numpy(batch.obs[0]))
+    target = batch.reward[0] + batch.discount[0] * forward(
+        algo.parts.target, batch.next_obs[0]
+    ).max(1)
     chosen = q[torch.arange(8), torch.from_numpy(batch.action[0])]
     slope = torch.clamp(chosen.detach() - torch.from_numpy(target), -1, 1)
     by_hand = torch.autograd.grad(
-        chosen, list(algo.online.parameters()), slope * torch.from_numpy(batch.weight[0]) / 8
+        chosen, list(algo.parts.online.parameters()), slope * torch.from_numpy(batch.weight[0]) / 8
     )
     algo.update(batch, 1, Clock())
-    got = torch.cat([p.grad.flatten() for p in algo.online.parameters()])
+    got = torch.cat([p.grad.flatten() for p in algo.parts.online.parameters()])
     assert torch.allclose(got, torch.cat([g.flatten() for g in by_hand]), atol=1e-6)
 
 
 def test_dueling_values_average_to_the_state_value():
     algo = make(small(dueling=True))
     obs = np.random.default_rng(1).random((6, 5), np.float32)
-    hidden = algo.online.body(torch.from_numpy(obs))
-    head = algo.online.head
+    hidden = algo.parts.online.body(torch.from_numpy(obs))
+    head = algo.parts.online.head
     value, advantage = head.value(hidden).detach(), head.advantage(hidden).detach()
     by_hand = value + advantage - advantage.mean(1, keepdim=True)
-    assert forward(algo.online, obs) == pytest.approx(by_hand.numpy(), abs=1e-6)
-    assert forward(algo.online, obs).mean(1) == pytest.approx(value[:, 0].numpy(), abs=1e-6)
+    assert forward(algo.parts.online, obs) == pytest.approx(by_hand.numpy(), abs=1e-6)
+    assert forward(algo.parts.online, obs).mean(1) == pytest.approx(value[:, 0].numpy(), abs=1e-6)
 
 
-def test_distributional_errors_are_the_cross_entropy_by_hand():
-    algo = make(small(atoms=7, double=True, prioritized=True))
+def test_distributional_errors_are_the_cross_entropy_by_hand(engine):
+    algo = make(small(atoms=7, double=True, prioritized=True), engine=engine)
     batch = random_batch(spec(), 1)
     support = np.linspace(-5, 5, 7)
-    logits = torch.from_numpy(forward(algo.online, batch.obs[0]))
-    next_probs = torch.from_numpy(forward(algo.target, batch.next_obs[0])).softmax(2).numpy()
+    logits = torch.from_numpy(forward(algo.parts.online, batch.obs[0]))
+    next_probs = torch.from_numpy(forward(algo.parts.target, batch.next_obs[0])).softmax(2).numpy()
     errors = algo.update(batch, 1, Clock())[0]
     for i in range(8):
         best = int(np.argmax(next_probs[i] @ support))
@@ -133,9 +98,9 @@ def test_distributional_errors_are_the_cross_entropy_by_hand():
 
 
 @pytest.mark.parametrize("preset", DQN_PRESETS)
-def test_every_preset_overfits_one_batch(preset):
+def test_every_preset_overfits_one_batch(engine, preset):
     config = small(**{**DQN_PRESETS[preset], "prioritized": True}, lr=3e-3)
-    algo = make(config)
+    algo = make(config, engine=engine)
     batch = random_batch(spec(), 1)
     batch.discount[...] = 0
     batch.weight[...] = 1
@@ -147,9 +112,9 @@ def test_every_preset_overfits_one_batch(preset):
 
 
 @pytest.mark.parametrize("preset", DQN_PRESETS)
-def test_many_updates_in_one_call_equal_single_calls(preset):
+def test_many_updates_in_one_call_equal_single_calls(engine, preset):
     config = small(**DQN_PRESETS[preset], target_every=3)
-    together, apart = make(config), make(config)
+    together, apart = (make(config, engine=engine) for _ in range(2))
     env = spec()
     batch = random_batch(env, 10)
     together.update(batch, 10, Clock())
@@ -163,9 +128,9 @@ def test_many_updates_in_one_call_equal_single_calls(preset):
 
 
 @pytest.mark.parametrize("preset", DQN_PRESETS)
-def test_a_restored_algorithm_continues_to_the_same_bits(preset):
+def test_a_restored_algorithm_continues_to_the_same_bits(engine, preset):
     config = small(**DQN_PRESETS[preset], target_every=3)
-    original, restored = make(config), make(config, seed=99)
+    original, restored = (make(config, seed=seed, engine=engine) for seed in (0, 99))
     batch = random_batch(spec(), 4)
     original.update(batch, 4, Clock())
     restored.load_state(original.state())
@@ -174,31 +139,31 @@ def test_a_restored_algorithm_continues_to_the_same_bits(preset):
     assert np.array_equal(parameters(original), parameters(restored))
 
 
-def test_the_target_is_refreshed_every_so_many_updates():
-    algo = make(small(target_every=4))
+def test_the_target_is_refreshed_every_so_many_updates(engine):
+    algo = make(small(target_every=4), engine=engine)
     batch = random_batch(spec(), 6)
     algo.update(batch, 3, Clock())
-    assert not torch.equal(algo.target_flat.values, algo.online_flat.values)
+    assert not torch.equal(algo.parts.target_flat.values, algo.parts.online_flat.values)
     algo.update(batch, 1, Clock())
-    assert torch.equal(algo.target_flat.values, algo.online_flat.values)
+    assert torch.equal(algo.parts.target_flat.values, algo.parts.online_flat.values)
 
 
-def test_the_target_can_be_refreshed_by_transitions_whatever_the_number_of_envs():
-    algo = make(small(target_every=100, target_unit="steps"))
+def test_the_target_can_be_refreshed_by_transitions_whatever_the_number_of_envs(engine):
+    algo = make(small(target_every=100, target_unit="steps"), engine=engine)
     batch = random_batch(spec(), 1)
     algo.update(batch, 1, Clock(env_steps=99))
-    before = algo.target_flat.values.clone()
+    before = algo.parts.target_flat.values.clone()
     algo.update(batch, 1, Clock(env_steps=99))
-    assert torch.equal(algo.target_flat.values, before)
-    online = algo.online_flat.values.clone()
+    assert torch.equal(algo.parts.target_flat.values, before)
+    online = algo.parts.online_flat.values.clone()
     algo.update(batch, 1, Clock(env_steps=256))
-    assert torch.equal(algo.target_flat.values, online)
+    assert torch.equal(algo.parts.target_flat.values, online)
 
 
-def test_greedy_and_random_actions_respect_the_mask():
+def test_greedy_and_random_actions_respect_the_mask(engine):
     env = spec(mask=True)
     for epsilon in (0.0, 1.0):
-        algo = make(small(epsilon_start=epsilon, epsilon_end=epsilon), env)
+        algo = make(small(epsilon_start=epsilon, epsilon_end=epsilon), env, engine=engine)
         rng = np.random.default_rng(0)
         obs = rng.random((500, 5), np.float32)
         mask = np.zeros((500, ACTIONS), np.bool_)
@@ -208,8 +173,8 @@ def test_greedy_and_random_actions_respect_the_mask():
         assert mask[np.arange(500), decision.action].all()
 
 
-def test_noisy_layers_explore_and_their_policy_does_not():
-    algo = make(small(noisy=True, noisy_sigma=3.0))
+def test_noisy_layers_explore_and_their_policy_does_not(engine):
+    algo = make(small(noisy=True, noisy_sigma=3.0), engine=engine)
     obs = np.tile(np.random.default_rng(0).random((1, 5), np.float32), (4, 1))
     decision = Decision(np.zeros(4, np.int64))
     seen = set()
@@ -222,9 +187,11 @@ def test_noisy_layers_explore_and_their_policy_does_not():
     assert len({int(policy.act(obs, None)[0]) for _ in range(20)}) == 1
 
 
-def test_a_policy_acts_like_the_network_it_was_saved_from():
+@pytest.mark.parametrize(("engine", "body"), [("torch", "cnn"), ("torch", "mlp"), ("fused", "mlp")])
+def test_a_policy_acts_like_the_network_it_was_saved_from(engine, body):
     env = spec(shape=(2, 4, 4), dtype=np.uint8)
-    algo = make(small(channels=(4,), epsilon_start=0.0, epsilon_end=0.0), env)
+    config = small(channels=(4,), body=body, epsilon_start=0.0, epsilon_end=0.0)
+    algo = make(config, env, engine=engine)
     obs = np.random.default_rng(0).integers(0, 256, (40, 2, 4, 4)).astype(np.uint8)
     decision = Decision(np.zeros(40, np.int64))
     algo.act(obs, None, Clock(), decision)
@@ -232,11 +199,13 @@ def test_a_policy_acts_like_the_network_it_was_saved_from():
     assert np.array_equal(policy.act(obs, None), decision.action)
 
 
-def test_three_non_finite_updates_stop_and_change_no_parameter():
-    algo = make(small())
+@pytest.mark.parametrize("what", ["reward", "discount", "obs", "next_obs"])
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_three_non_finite_updates_stop_and_change_no_parameter(engine, preset, what):
+    algo = make(small(**DQN_PRESETS[preset]), engine=engine)
     batch = random_batch(spec(), 1)
     good = parameters(algo)
-    batch.reward[...] = np.nan
+    getattr(batch, what)[0, 3] = np.nan
     algo.update(batch, 1, Clock())
     algo.update(batch, 1, Clock())
     assert np.array_equal(parameters(algo), good)
@@ -256,10 +225,10 @@ def test_continuous_actions_and_planeless_cnns_are_refused():
 
 
 @pytest.mark.parametrize("preset", ["dqn", "per-dqn", "rainbow"])
-def test_accumulated_pieces_make_the_same_updates(preset):
+def test_accumulated_pieces_make_the_same_updates(engine, preset):
     results = []
     for count in (1, 3):
-        algo = make(small(**DQN_PRESETS[preset], grad_accumulation=count))
+        algo = make(small(**DQN_PRESETS[preset], grad_accumulation=count), engine=engine)
         errors = algo.update(random_batch(spec(), 5), 5, Clock()).copy()
         results.append((parameters(algo), errors))
     assert results[0][0] == pytest.approx(results[1][0], abs=1e-5)

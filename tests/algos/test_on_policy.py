@@ -33,18 +33,26 @@ SPACES = {
 }
 
 
-PRESETS_AND_SPACES = [
-    *(("ppo", space) for space in SPACES),
-    ("a2c", "masked"),
-    ("reinforce", "masked"),
+ENGINES_AND_SPACES = [
+    *(("torch", space) for space in SPACES),
+    *(("fused", space) for space in SPACES if space not in ("continuous", "planes")),
+]
+
+CASES = [
+    *((engine, "ppo", space) for engine, space in ENGINES_AND_SPACES),
+    *(
+        (engine, preset, "masked")
+        for engine in ("torch", "fused")
+        for preset in ("a2c", "reinforce")
+    ),
 ]
 
 
-@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize(("engine", "space"), ENGINES_AND_SPACES)
 @pytest.mark.parametrize("options", [{}, {"normalize_obs": True, "shared": True}], ids=str)
-def test_the_first_update_on_a_rollout_sees_the_policy_that_acted(space, options):
+def test_the_first_update_on_a_rollout_sees_the_policy_that_acted(engine, space, options):
     env = SPACES[space]
-    agent = make(config(**options), env)
+    agent = make(config(**options), env, engine=engine)
     for seed in range(3):
         rollout = collect(agent, env, seed=seed)
         agent.digest([rollout], Clock())
@@ -59,27 +67,29 @@ def ratios(agent, batch):
     """How much likelier the network that updates see has become to act as recorded."""
     mask = None if batch.mask is None else torch.from_numpy(batch.mask)
     with torch.no_grad():
-        out, _ = agent.network(torch.from_numpy(batch.obs))
-        now, _ = agent.distribution.evaluate(out, torch.from_numpy(batch.action), mask)
+        out, _ = agent.parts.network(torch.from_numpy(batch.obs))
+        now, _ = agent.parts.distribution.evaluate(out, torch.from_numpy(batch.action), mask)
     return np.exp(now.numpy() - batch.anchor)
 
 
-def test_statistics_take_hold_only_once_acting_starts_again():
+def test_statistics_take_hold_only_once_acting_starts_again(engine):
     env = spec()
-    agent = make(config(normalize_obs=True), env)
+    agent = make(config(normalize_obs=True), env, engine=engine)
     rollout = collect(agent, env)
     agent.digest([rollout], Clock())
-    assert not agent.network.inputs.mean.any()
+    assert not agent.parts.network.inputs.mean.any()
     collect(agent, env, seed=1)
     expected = rollout.obs[:-1].reshape(-1, 5).mean(0)
-    assert agent.network.inputs.mean.numpy() == pytest.approx(expected, rel=1e-5)
+    assert agent.parts.network.inputs.mean.numpy() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize(("preset", "space"), PRESETS_AND_SPACES)
-def test_a_restored_agent_continues_to_the_same_bits(preset, space):
+@pytest.mark.parametrize(("engine", "preset", "space"), CASES)
+def test_a_restored_agent_continues_to_the_same_bits(engine, preset, space):
     env = SPACES[space]
     options = ON_POLICY_PRESETS[preset] | {"normalize_obs": True, "normalize_reward": True}
-    original, restored = make(config(**options), env), make(config(**options), env, seed=99)
+    original, restored = (
+        make(config(**options), env, seed=seed, engine=engine) for seed in (0, 99)
+    )
     learn(original, env, seed=0)
     restored.load_state(original.state())
     restored._rng.bit_generator.state = original._rng.bit_generator.state
@@ -111,19 +121,19 @@ def test_without_reuse_an_update_is_plain_ppo_to_the_bit():
         agent.update(batch, Clock())
         obs, action = torch.from_numpy(batch.obs), torch.from_numpy(batch.action)
         advantage = torch.from_numpy(plain._advantages(batch))
-        out, value = plain.network(obs)
-        log_prob, entropy = plain.distribution.evaluate(out, action, None)
+        out, value = plain.parts.network(obs)
+        log_prob, entropy = plain.parts.distribution.evaluate(out, action, None)
         ratio = (log_prob - torch.from_numpy(batch.anchor)).exp()
         policy = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
         error = (value.squeeze(1) - torch.from_numpy(batch.ret)).square()
-        plain.flat.gradients.zero_()
+        plain.parts.flat.gradients.zero_()
         ((policy + 0.5 * error - 0.01 * entropy).sum() / len(batch.ret)).backward()
-        plain.guard.step()
+        plain.parts.guard.step()
         assert np.array_equal(parameters(agent), parameters(plain))
 
 
-def test_the_step_size_falls_linearly_with_the_budget():
-    agent, batch = digested(config(lr=1e-2))
+def test_the_step_size_falls_linearly_with_the_budget(engine):
+    agent, batch = digested(config(lr=1e-2), engine=engine)
     clock = Clock(env_steps=75, total_steps=100)
     assert agent.progress(clock)["lr"] == pytest.approx(2.5e-3)
     before = parameters(agent)
@@ -134,9 +144,12 @@ def test_the_step_size_falls_linearly_with_the_budget():
     assert np.abs(parameters(agent) - before).max() == pytest.approx(2.5e-3, rel=0.3)
 
 
-@pytest.mark.parametrize("action", ["discrete", "continuous"])
-def test_learning_stops_where_the_policy_has_moved_far_enough(action):
-    agent, batch = digested(config(target_kl=0.01, lr=1e-2, clip=10.0), spec(action))
+@pytest.mark.parametrize(
+    ("engine", "space"), [("torch", "discrete"), ("torch", "continuous"), ("fused", "discrete")]
+)
+def test_learning_stops_where_the_policy_has_moved_far_enough(engine, space):
+    settings = config(target_kl=0.01, lr=1e-2, clip=10.0)
+    agent, batch = digested(settings, SPACES[space], engine=engine)
     went_on = [agent.update(batch, Clock()) for _ in range(50)]
     assert went_on[0]
     assert not went_on[-1]
@@ -156,8 +169,9 @@ def test_advantages_are_normalised_per_minibatch():
 
 @pytest.mark.parametrize("count", [1, 3, 500, 20])
 def test_any_number_of_environments_can_act(count):
-    for env in SPACES.values():
-        agent = make(env=env)
+    for engine, space in ENGINES_AND_SPACES:
+        env = SPACES[space]
+        agent = make(env=env, engine=engine)
         shape, dtype = action_layout(env)
         obs = observations(env, (count,), np.random.default_rng(0))
         mask = np.ones((count, env.action.n), np.bool_) if env.has_mask else None
@@ -166,9 +180,9 @@ def test_any_number_of_environments_can_act(count):
         assert np.isfinite(decision.log_prob).all()
 
 
-def test_sampled_and_greedy_actions_respect_the_mask():
+def test_sampled_and_greedy_actions_respect_the_mask(engine):
     env = spec(mask=True)
-    agent = make(env=env)
+    agent = make(env=env, engine=engine)
     rng = np.random.default_rng(0)
     obs = observations(env, (500,), rng)
     mask = np.zeros((500, 3), np.bool_)
@@ -181,24 +195,25 @@ def test_sampled_and_greedy_actions_respect_the_mask():
     assert mask[np.arange(500), policy.act(obs, mask)].all()
 
 
-@pytest.mark.parametrize("space", SPACES)
-def test_a_policy_takes_the_likeliest_actions_of_the_agent_it_was_saved_from(space):
+@pytest.mark.parametrize(("engine", "space"), ENGINES_AND_SPACES)
+def test_a_policy_takes_the_likeliest_actions_of_the_agent_it_was_saved_from(engine, space):
     env = SPACES[space]
-    agent = make(config(normalize_obs=True), env)
+    agent = make(config(normalize_obs=True), env, engine=engine)
     learn(agent, env, 0)
     obs = observations(env, (30,), np.random.default_rng(3))
     policy = StochasticPolicy(agent.config, env.obs, env.action, agent.state()["model"].arrays)
     collect(agent, env)  # The agent takes on its new statistics.
     with torch.no_grad():
-        out = agent.network.policy(torch.from_numpy(obs))
-    expected = agent.distribution.mode(out, None).numpy()
+        out = agent.parts.network.policy(torch.from_numpy(obs))
+    expected = agent.parts.distribution.mode(out, None).numpy()
     assert policy.act(obs, None) == pytest.approx(expected, abs=1e-6)
 
 
-def test_three_non_finite_updates_stop_and_change_no_parameter():
-    agent, batch = digested(config(normalize_advantage=False))
+@pytest.mark.parametrize("what", ["ret", "obs", "advantage", "anchor"])
+def test_three_non_finite_updates_stop_and_change_no_parameter(engine, what):
+    agent, batch = digested(config(normalize_advantage=False), engine=engine)
     good = parameters(agent)
-    batch.ret[...] = np.nan
+    getattr(batch, what)[5] = np.nan
     agent.update(batch, Clock())
     agent.update(batch, Clock())
     assert np.array_equal(parameters(agent), good)
@@ -207,12 +222,12 @@ def test_three_non_finite_updates_stop_and_change_no_parameter():
         agent.update(batch, Clock())
 
 
-@pytest.mark.parametrize(("preset", "space"), PRESETS_AND_SPACES)
-def test_every_preset_overfits_one_batch(preset, space):
+@pytest.mark.parametrize(("engine", "preset", "space"), CASES)
+def test_every_preset_overfits_one_batch(engine, preset, space):
     """Rewarded actions become likely, values come to predict the returns."""
     env = SPACES[space]
     options = ON_POLICY_PRESETS[preset] | {"lr": 1e-2, "entropy_coef": 0.0, "max_grad_norm": 0.0}
-    agent, batch = digested(config(**options, clip_value=0.0), env)
+    agent, batch = digested(config(**options, clip_value=0.0), env, engine=engine)
     batch.advantage[...] = np.where(np.arange(48) % 2, 1.0, -1.0)
     agent.update(batch, Clock())
     before = agent.progress(Clock())

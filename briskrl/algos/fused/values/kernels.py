@@ -1,17 +1,20 @@
-"""Compiled updates: what the algorithms add to the dense layers of `briskrl.fused`.
+"""Compiled acting and learning of value networks.
 
 Shapes: K updates of B transitions each, A actions, Z atoms of a return distribution (1: its mean
-alone), N environments. A row of a head's matrix holds A * Z numbers, the atoms of one action side
-by side.
+alone), N environments.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from briskrl.algos.fused.value_heads.kernels import (
+    best_action,
+    join_heads,
+    part_slopes,
+    project,
+    softmax,
+)
 from briskrl.algos.kernels import mix_random_actions
 from briskrl.fused.intrinsics import flush_denormals, restore_denormals
 from briskrl.fused.kernels import (
@@ -24,21 +27,9 @@ from briskrl.fused.kernels import (
     pack,
     take_rows,
 )
-from briskrl.jit import helper, kernel
+from briskrl.intrinsics import cycles, exchange_if, look, publish
+from briskrl.jit import helper, kernel, sched_yield
 from briskrl.nets.kernels import within
-
-
-class Heads(NamedTuple):
-    """Where a value network's outputs are in a Work, and what they mean."""
-
-    advantage_at: int
-    advantage_row: int
-    value_at: int
-    """-1 without a value of its own."""
-    value_row: int
-    actions: int
-    support: Any
-    """(Z,) returns that a distribution is over; (1,) if the mean alone is learnt."""
 
 
 class Transitions(NamedTuple):
@@ -53,104 +44,7 @@ class Transitions(NamedTuple):
     discount: Any
     weight: Any
     next_mask: Any
-    """(K, B, A), or (0, 0, 0) if every action is legal."""
-
-
-@helper
-def join_heads(heads, out, rows):
-    """Dueling (Wang 2016, equation 9), in place of the advantages: V + A - mean(A)."""
-    if heads.value_at < 0:
-        return
-    atoms = heads.support.shape[0]
-    share = out.dtype.type(1 / heads.actions)
-    for r in range(rows):
-        at, value_at = (
-            heads.advantage_at + r * heads.advantage_row,
-            heads.value_at + r * heads.value_row,
-        )
-        for z in range(atoms):
-            mean = out.dtype.type(0)
-            for a in range(heads.actions):
-                mean += out[at + a * atoms + z]
-            shift = out[value_at + z] - mean * share
-            for a in range(heads.actions):
-                out[at + a * atoms + z] += shift
-
-
-@helper
-def part_slopes(heads, slope, rows):
-    """The slopes of V and A from those of Q = V + A - mean(A), which they replace.
-
-    dV is the sum of dQ over actions, dA = dQ - mean(dQ).
-    """
-    if heads.value_at < 0:
-        return
-    atoms = heads.support.shape[0]
-    share = slope.dtype.type(1 / heads.actions)
-    for r in range(rows):
-        at, value_at = (
-            heads.advantage_at + r * heads.advantage_row,
-            heads.value_at + r * heads.value_row,
-        )
-        for z in range(atoms):
-            total = slope.dtype.type(0)
-            for a in range(heads.actions):
-                total += slope[at + a * atoms + z]
-            slope[value_at + z] = total
-            for a in range(heads.actions):
-                slope[at + a * atoms + z] -= total * share
-
-
-@helper
-def softmax(logits, out):
-    """Write the chances that logits (Z,) stand for; returns the logarithm of their normaliser."""
-    highest = logits[0]
-    for z in range(1, logits.shape[0]):
-        highest = max(highest, logits[z])
-    total = 0.0
-    for z in range(logits.shape[0]):
-        out[z] = math.exp(logits[z] - highest)
-        total += out[z]
-    share = out.dtype.type(1 / total)
-    for z in range(logits.shape[0]):
-        out[z] *= share
-    return highest + math.log(total)
-
-
-@helper
-def expected_return(heads, logits):
-    """The mean of the distribution that logits (Z,) stand for; the number itself if Z is 1."""
-    if logits.shape[0] == 1:
-        return np.float64(logits[0])
-    highest = logits[0]
-    for z in range(1, logits.shape[0]):
-        highest = max(highest, logits[z])
-    total, weighted = 0.0, 0.0
-    for z in range(logits.shape[0]):
-        chance = math.exp(logits[z] - highest)
-        total += chance
-        weighted += chance * heads.support[z]
-    return weighted / total
-
-
-@helper
-def best_action(heads, out, row, mask, mask_row):
-    """The legal action of highest expected return; all are legal where none is."""
-    atoms = heads.support.shape[0]
-    masked = False
-    if mask.shape[0] > 0:
-        for a in range(heads.actions):
-            masked |= mask[mask_row, a]
-    best, highest = 0, -math.inf
-    found = False
-    for a in range(heads.actions):
-        if masked and not mask[mask_row, a]:
-            continue
-        at = heads.advantage_at + row * heads.advantage_row + a * atoms
-        value = expected_return(heads, out[at : at + atoms])
-        if not found or value > highest:
-            best, highest, found = a, value, True
-    return best
+    """(K, B, A), or (1, 0, 0) if every action is legal."""
 
 
 @kernel
@@ -168,42 +62,74 @@ def act_greedily(net, heads, reading, work, obs, mask, draws, epsilon, greedy, o
     restore_denormals(control)
 
 
+class Room(NamedTuple):
+    """Where one thread computes its part of a batch."""
+
+    work: Any
+    chosen: Any
+    """(TILE_ROWS,) int64"""
+    goals: Any
+    """(TILE_ROWS, Z) what rows should learn"""
+
+
+class Lesson(NamedTuple):
+    """Everything that updates of a value network are about."""
+
+    online: Any
+    """The Net that learns."""
+    target: Any
+    """The Net that targets come from."""
+    heads: Any
+    reading: Any
+    optimiser: Any
+    batch: Any
+    """Transitions; the first K of them are learnt from."""
+    noise: Any
+    """(K, 2, M) noise of online and target net; M is 0 without noisy layers."""
+    rules: Any
+    """(4,) int64: K, updates done before, updates between refreshes of the target (0: none here),
+    whether the online net chooses the target's action."""
+    errors: Any
+    """(K, B) size of each transition's error, written."""
+    losses: Any
+    """(P,) float64 losses of the parts of a batch, written."""
+    totals: Any
+    """(2,) float64 sum of losses and their number, added to."""
+    padded: Any
+    """(P, G) gradients of the parts, those of the rooms' works."""
+    board: Any
+    """Where two threads meet, see `update_values`."""
+
+
+(
+    ROUND,
+    UPDATE,
+    CLAIMED,
+    DONE,
+    ALONE,
+    CALLS,
+    LEAVE,
+    BOARD_SIZE,
+) = (0, 1, 8, 16, 24, 32, 40, 48)
+"""Places on the board, those that different threads write a cache line apart."""
+
+LOST = 500_000
+"""Cycles of waiting after which a partner seems to have lost its core."""
+ROUNDS_ALONE = 256
+"""Updates that are then done without it."""
+
+
 @helper
-def project(heads, chances, reward, discount, out):
-    """Put the distribution of reward + discount * z back onto the support (Bellemare 2017, eq. 7).
-
-    Args:
-        heads: Hold the support.
-        chances: (Z,) of the next state's return.
-        reward: A number.
-        discount: A number.
-        out: (Z,), written.
-    """
-    support = heads.support
-    atoms = support.shape[0]
-    low, high = support[0], support[atoms - 1]
-    scale = (atoms - 1) / (high - low)
-    out[:] = 0
-    for z in range(atoms):
-        moved = within(low, reward + discount * support[z], high)
-        position = (moved - low) * scale
-        # Also whole and within bounds where the position is NaN.
-        below = int(min(atoms - 1.0, max(0.0, position)))
-        above = min(below + 1, atoms - 1)
-        share = position - below
-        out[below] += chances[z] * (1 - share)
-        out[above] += chances[z] * share
-
-
-@helper
-def set_targets(online, target, heads, reading, work, batch, k, first, rows, double, chosen, goals):
-    """Write what rows first..first+rows-1 of update k should learn into `goals` (TILE_ROWS, Z)."""
+def set_targets(lesson, room, k, first, rows):
+    """Write what rows first..first+rows-1 of update k should learn."""
+    online, target, heads, batch = lesson.online, lesson.target, lesson.heads, lesson.batch
+    work, chosen, goals = room.work, room.chosen, room.goals
+    double = lesson.rules[3] != 0
     atoms = heads.support.shape[0]
     out = work.out
-    mask = (
-        batch.next_mask[k] if batch.next_mask.shape[0] > 0 else batch.next_mask[0:0].reshape(0, 0)
-    )
-    take_rows(reading, batch.next_obs[k], first, rows, work)
+    # Without masks this is a matrix of no rows.
+    mask = batch.next_mask[min(k, batch.next_mask.shape[0] - 1)]
+    take_rows(lesson.reading, batch.next_obs[k], first, rows, work)
     if double:
         forward(online, online.layers, work, rows)
         join_heads(heads, out, rows)
@@ -225,14 +151,15 @@ def set_targets(online, target, heads, reading, work, batch, k, first, rows, dou
 
 
 @helper
-def set_slopes(heads, work, batch, k, first, rows, goals, errors):
+def set_slopes(lesson, room, k, first, rows):
     """Write the loss's slopes at the heads and the errors; returns the loss summed over rows.
 
     The mean alone: the Huber loss, whose slope is the error clipped to +-1. A distribution: the
     cross entropy of softmax p against the goal t, whose slope is p - t.
     """
+    heads, batch, goals = lesson.heads, lesson.batch, room.goals
     atoms = heads.support.shape[0]
-    out, slope = work.out, work.slope
+    out, slope = room.work.out, room.work.slope
     share = 1 / batch.obs.shape[1]
     loss = 0.0
     for r in range(rows):
@@ -245,7 +172,7 @@ def set_slopes(heads, work, batch, k, first, rows, goals, errors):
             size = abs(error)
             loss += weight * (0.5 * error * error if size < 1 else size - 0.5)
             slope[at] = within(-1.0, error, 1.0) * (weight * share)
-            errors[k, first + r] = size
+            lesson.errors[k, first + r] = size
         else:
             logits, chances = out[at : at + atoms], slope[at : at + atoms]
             normaliser = softmax(logits, chances)
@@ -254,74 +181,117 @@ def set_slopes(heads, work, batch, k, first, rows, goals, errors):
                 surprise -= goals[r, z] * (logits[z] - normaliser)
                 chances[z] = (chances[z] - goals[r, z]) * (weight * share)
             loss += weight * surprise
-            errors[k, first + r] = surprise
+            lesson.errors[k, first + r] = surprise
     return loss * share
 
 
+@helper
+def learn_part(lesson, room, k, part):
+    """Compute one part of update k's gradient."""
+    size, parts = lesson.batch.obs.shape[1], lesson.padded.shape[0]
+    begin, end = size * part // parts, size * (part + 1) // parts
+    room.work.gradient[:] = 0
+    loss = 0.0
+    for first in range(begin, end, TILE_ROWS):
+        rows = min(TILE_ROWS, end - first)
+        set_targets(lesson, room, k, first, rows)
+        take_rows(lesson.reading, lesson.batch.obs[k], first, rows, room.work)
+        forward(lesson.online, lesson.online.layers, room.work, rows)
+        join_heads(lesson.heads, room.work.out, rows)
+        loss += set_slopes(lesson, room, k, first, rows)
+        part_slopes(lesson.heads, room.work.slope, rows)
+        backward(lesson.online, room.work, rows)
+    lesson.losses[part] = loss
+
+
+@helper
+def learn_both_parts(lesson, room, other, k):
+    """Compute update k's gradient in two parts, the second by a partner if there is one awake.
+
+    A partner that has lost its core with a part in hand is waited for, and then left out for some
+    time: on a machine that has no core to spare it would delay more than it helps.
+    """
+    board = lesson.board
+    number = board[ROUND] + 1
+    board[UPDATE] = k
+    alone = board[ALONE] > 0
+    if alone:
+        board[ALONE] -= 1
+        publish(board, CLAIMED, number)
+    publish(board, ROUND, number)
+    learn_part(lesson, room, k, 0)
+    if alone or exchange_if(board, CLAIMED, number - 1, number):
+        learn_part(lesson, other, k, 1)
+        return
+    begin = cycles()
+    while look(board, DONE) < number:
+        sched_yield()
+    if cycles() - begin > LOST:
+        board[ALONE] = ROUNDS_ALONE
+
+
 @kernel
-def update_values(
-    online,
-    target,
-    heads,
-    reading,
-    work,
-    padded,
-    optimiser,
-    batch,
-    noise,
-    rules,
-    chosen,
-    goals,
-    errors,
-    losses,
-):
+def update_values(lesson, room, other):
     """Do K updates of a value network, in order.
 
+    Batches are computed in as many parts as `padded` has rows, one or two. Who computes a part
+    makes no difference to the result. The board says which round (one per update, over all calls)
+    is open, for which the second part has been claimed last, and for which it is done.
+
     Args:
-        online: The Net that learns.
-        target: The Net that targets come from.
-        heads: Both nets' Heads.
-        reading: How observations are read.
-        work: Where to compute.
-        padded: (1, G) the work's gradient.
-        optimiser: The online net's.
-        batch: Transitions; the first K of them are learnt from.
-        noise: (K, 2, M) noise of online and target net; M is 0 without noisy layers.
-        rules: (4,) int64: K, updates done before, updates between refreshes of the target (0: none
-            here), whether the online net chooses the target's action.
-        chosen: (TILE_ROWS,) int64 scratch.
-        goals: (TILE_ROWS, Z) scratch.
-        errors: (K, B) size of each transition's error, written.
-        losses: (2,) float64 sum of losses and their number, added to.
+        lesson: What to learn.
+        room: Where to compute.
+        other: Where the second part is computed.
     """
     control = flush_denormals()
-    updates, done, period, double = rules
-    size = batch.obs.shape[1]
+    online, target = lesson.online, lesson.target
+    updates, done, period, _ = lesson.rules
     for k in range(updates):
-        if noise.shape[2] > 0:
-            copy_numbers(online.noise, noise[k, 0])
-            copy_numbers(target.noise, noise[k, 1])
+        if lesson.noise.shape[2] > 0:
+            copy_numbers(online.noise, lesson.noise[k, 0])
+            copy_numbers(target.noise, lesson.noise[k, 1])
             pack(online)
             pack(target)
-        padded[:] = 0
-        loss = 0.0
-        for first in range(0, size, TILE_ROWS):
-            rows = min(TILE_ROWS, size - first)
-            set_targets(
-                online, target, heads, reading, work, batch, k, first, rows, double, chosen, goals
-            )
-            take_rows(reading, batch.obs[k], first, rows, work)
-            forward(online, online.layers, work, rows)
-            join_heads(heads, work.out, rows)
-            loss += set_slopes(heads, work, batch, k, first, rows, goals, errors)
-            part_slopes(heads, work.slope, rows)
-            backward(online, work, rows)
-        collect_gradient(online, padded, optimiser.gradients)
-        apply_gradient(optimiser)
+        if lesson.padded.shape[0] == 1:
+            learn_part(lesson, room, k, 0)
+        else:
+            learn_both_parts(lesson, room, other, k)
+        collect_gradient(online, lesson.padded, lesson.optimiser.gradients)
+        apply_gradient(lesson.optimiser)
         pack(online)
-        losses[0] += loss
-        losses[1] += 1
+        for part in range(lesson.losses.shape[0]):
+            lesson.totals[0] += lesson.losses[part]
+        lesson.totals[1] += 1
         if period > 0 and (done + k + 1) % period == 0:
             copy_numbers(target.values, online.values)
             pack(target)
+    publish(lesson.board, CALLS, lesson.board[CALLS] + 1)
+    restore_denormals(control)
+
+
+@kernel
+def assist(lesson, other, calls, patience):
+    """Compute second parts of batches while another thread is in `update_values`.
+
+    Args:
+        lesson: What is learnt there.
+        other: Where to compute.
+        calls: Return when so many calls have ended; -1 waits for none.
+        patience: Return after so many looks in vain.
+    """
+    control = flush_denormals()
+    board = lesson.board
+    looks = 0
+    while looks < patience:
+        number, claimed = look(board, ROUND), look(board, CLAIMED)
+        if number > claimed:
+            if exchange_if(board, CLAIMED, number - 1, number):
+                learn_part(lesson, other, board[UPDATE], 1)
+                publish(board, DONE, number)
+            looks = 0
+        elif (calls >= 0 and look(board, CALLS) >= calls) or look(board, LEAVE):
+            break
+        else:
+            looks += 1
+            sched_yield()
     restore_denormals(control)
