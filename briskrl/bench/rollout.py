@@ -88,6 +88,7 @@ def _config(bench: RolloutBench) -> TrainConfig:
         TrainConfig(
             env="snake",
             algo="ppo",
+            engine=bench.engine,
             seed=bench.seed,
             num_envs=bench.num_envs,
             env_config=SnakeConfig(obs=OBS),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +15,8 @@ from briskrl.envs import kernels as at
 
 _STEPS_KEPT = 16
 _SMALLEST_RING = 4096
+_TABLE_ROWS = 1024
+"""Episodes of which the columns are allocated at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,59 @@ class Aggregates:
     """(7,): episodes per cause code; code 0 is unused."""
 
 
+class _Part(EpisodeStats):
+    """Rows of a table that is only added to; a column is looked up when it is asked for."""
+
+    __slots__ = ("_count", "_first", "_table")
+    _count: int
+    _first: int
+    _table: EpisodeStats
+
+    @classmethod
+    def of(cls, table: EpisodeStats, first: int, count: int) -> EpisodeStats:
+        """The rows first..first+count-1."""
+        part = cls.__new__(cls)
+        part._table = table
+        part._first = first
+        part._count = count
+        return part
+
+    def __getattr__(self, name: str) -> Any:
+        """What has not been looked up yet; a copy made from columns has no table."""
+        if name == "_count":
+            value: Any = len(self.env)
+        elif name in self.__match_args__:
+            value = getattr(self._table, name)[self._first : self._first + self._count]
+        else:
+            raise AttributeError(name)
+        setattr(self, name, value)
+        return value
+
+    @property
+    def count(self) -> int:
+        """Number of episodes."""
+        return self._count
+
+
+def _columns(count: int) -> EpisodeStats:
+    return EpisodeStats(
+        env=np.empty(count, np.int32),
+        steps=np.empty(count, np.int32),
+        ret=np.empty(count, np.float32),
+        score=np.empty(count, np.float32),
+        won=np.empty(count, np.bool_),
+        cause=np.empty(count, np.uint8),
+    )
+
+
+_NONE = _columns(0)
+
+
+def _cannot(told: int) -> int:
+    """In the place of `hand_over` where there are several lanes to put in order."""
+    return -1
+
+
 class EpisodeLog:
     """Records of the episodes of N envs, in one ring per lane: all envs, or a chunk of them.
 
@@ -55,6 +113,8 @@ class EpisodeLog:
         self._lanes[:, at.HEAD_TOTALS] = num_lanes
         self._lanes[:, at.HEAD_CAPACITY] = rings
         self._lanes[:, at.HEAD_FIRST] = first + np.cumsum([0, *rings[:-1]])
+        self._hand_over: Callable[[int], int] = _cannot
+        self._open_table(_TABLE_ROWS)
 
     def clear(self) -> None:
         """Forget every record and total."""
@@ -70,22 +130,37 @@ class EpisodeLog:
 
     def drain(self) -> EpisodeStats:
         """Records since the last drain, ordered by step and then by env."""
+        # Done in every step of the loop, between computations that empty the caches: one kernel and
+        # one small object, and numpy only if somebody looks at the episodes.
+        count = self._hand_over(self._told)
+        if count == 0:
+            return _NONE
+        if count < 0:
+            return self._drain_rows()
+        self._told += count
+        return _Part.of(self._table, self._told - count, count)
+
+    def _drain_rows(self) -> EpisodeStats:
+        """Drain a lane that has gone round or has filled the table, or several lanes."""
+        written = int(self._written[0])
+        if len(self._written) == 1 and written <= self._lanes[0, at.HEAD_CAPACITY]:
+            self._open_table(max(written, _TABLE_ROWS))
+            return self.drain()
         rows = self._pending()
-        count = len(rows)
-        # One kernel instead of six conversions: this is done in every step of the loop.
-        stats = EpisodeStats(
-            env=np.empty(count, np.int32),
-            steps=np.empty(count, np.int32),
-            ret=np.empty(count, np.float32),
-            score=np.empty(count, np.float32),
-            won=np.empty(count, np.bool_),
-            cause=np.empty(count, np.uint8),
-        )
+        stats = _columns(len(rows))
         at.tell_episodes(
             rows, stats.env, stats.steps, stats.ret, stats.score, stats.won, stats.cause
         )
         self._written[:] = 0
         return stats
+
+    def _open_table(self, num_rows: int) -> None:
+        # Those who hold episodes of the table before keep it alive; nothing in it changes.
+        self._table = _columns(num_rows)
+        self._told = 0
+        if len(self._written) == 1:
+            columns = (getattr(self._table, name) for name in self._table.__match_args__)
+            self._hand_over = partial(at.hand_over, self.rows, *columns)
 
     def drain_aggregates(self) -> Aggregates:
         """Totals since they were last drained."""

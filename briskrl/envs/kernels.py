@@ -276,13 +276,36 @@ def share_of(step):
     return kernel(own)
 
 
+@inlined
+def tell_episode(log, row, k, env, steps, ret, score, won, cause):
+    """Copy the columns of one record into element k of arrays of their own."""
+    env[k] = np.int32(log[row, REC_ENV])
+    steps[k] = np.int32(log[row, REC_STEPS])
+    ret[k] = log[row, REC_RETURN]
+    score[k] = log[row, REC_SCORE]
+    won[k] = log[row, REC_WON] != 0.0
+    cause[k] = np.uint8(log[row, REC_CAUSE])
+
+
 @kernel
 def tell_episodes(rows, env, steps, ret, score, won, cause):
     """Copy the columns of episode records (M, LOG_COLUMNS) into arrays (M,) of their own."""
     for k in range(len(rows)):
-        env[k] = np.int32(rows[k, REC_ENV])
-        steps[k] = np.int32(rows[k, REC_STEPS])
-        ret[k] = rows[k, REC_RETURN]
-        score[k] = rows[k, REC_SCORE]
-        won[k] = rows[k, REC_WON] != 0.0
-        cause[k] = np.uint8(rows[k, REC_CAUSE])
+        tell_episode(rows, k, k, env, steps, ret, score, won, cause)
+
+
+@kernel
+def hand_over(log, env, steps, ret, score, won, cause, first):
+    """Move what the only lane has recorded into arrays, from element `first` on.
+
+    Returns how many records there were, or -1 if nothing was moved because the arrays are too short
+    or the ring has gone round.
+    """
+    count = np.int64(log[0, HEAD_WRITTEN])
+    if count > np.int64(log[0, HEAD_CAPACITY]) or first + count > len(env):
+        return -1
+    start = np.int64(log[0, HEAD_FIRST])
+    for k in range(count):
+        tell_episode(log, start + k, first + k, env, steps, ret, score, won, cause)
+    log[0, HEAD_WRITTEN] = 0.0
+    return count

@@ -54,8 +54,10 @@ class Collector:
         self, env: VecEnv, algo: Algorithm, rows: Rows, timer: PhaseTimer, clock: Clock
     ) -> None:
         self._env = env
-        self._algo = algo
         self._rows = rows
+        # Looked up once: what a step of the loop does besides acting and stepping adds up.
+        self._calls = (rows.row, algo.act, env.step_into, rows.advance, env.drain_stats)
+        self._num_envs = env.num_envs
         self._spans = [timer[phase] for phase in (Phase.ACT, Phase.ENV, Phase.STORE, Phase.LOG)]
         self._clock = clock
 
@@ -75,25 +77,27 @@ class Collector:
 
     def collect(self) -> tuple[int, EpisodeStats]:
         """Advance every environment by one transition; returns N and the episodes that ended."""
-        row = self._rows.row()
-        before, decision, now = row.before, row.decision, perf_counter_ns
+        next_row, act, step_into, advance, drain_stats = self._calls
+        now, clock = perf_counter_ns, self._clock
+        row = next_row()
+        before, decision = row.before, row.decision
         begin = now()
-        self._algo.act(before.obs, before.mask, self._clock, decision)
+        act(before.obs, before.mask, clock, decision)
         acted = now()
-        self._env.step_into(decision.action, row.after)
+        step_into(decision.action, row.after)
         stepped = now()
-        self._rows.advance()
+        advance()
         stored = now()
-        ended = self._env.drain_stats()
+        ended = drain_stats()
         logged = now()
-        act, env, store, log = self._spans
-        act.add(acted - begin)
-        env.add(stepped - acted)
-        store.add(stored - stepped)
-        log.add(logged - stored)
-        self._clock.env_steps += self._env.num_envs
-        self._clock.episodes += ended.count
-        return self._env.num_envs, ended
+        acting, stepping, storing, logging = self._spans
+        acting.add(acted - begin)
+        stepping.add(stepped - acted)
+        storing.add(stored - stepped)
+        logging.add(logged - stored)
+        clock.env_steps += self._num_envs
+        clock.episodes += ended.count
+        return self._num_envs, ended
 
     def settle(self) -> None:
         """Nothing is ever under way between two calls."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -28,10 +29,11 @@ RECORD_B = 96
 """Bytes per ended episode: the arrays that tell of it."""
 
 
-def build(num_envs: int, steps: int) -> Session:
+def build(num_envs: int, steps: int, engine: Literal["torch", "fused"] = "torch") -> Session:
     config = TrainConfig(
         env="snake",
         algo="ppo",
+        engine=engine,
         num_envs=num_envs,
         env_config=SnakeConfig(obs="flood"),
         algo_config=OnPolicyConfig(update_steps=steps),
@@ -39,9 +41,9 @@ def build(num_envs: int, steps: int) -> Session:
     return Session(complete(config))
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    session = build(NUM_ENVS, STEPS)
+@pytest.fixture(scope="module", params=["torch", "fused"])
+def session(request: pytest.FixtureRequest) -> Iterator[Session]:
+    session = build(NUM_ENVS, STEPS, request.param)
     warm_up(session)
     for _ in range(2 * STEPS):
         session.iterate()
@@ -106,15 +108,16 @@ def test_collecting_allocates_nothing_that_grows_with_the_number_of_games(sessio
     assert 0 < told < 3 * STEPS * NUM_ENVS // 4
 
 
-def test_collecting_makes_torch_allocate_nothing(session: Session) -> None:
+def test_collecting_with_the_fused_engine_makes_torch_do_nothing(session: Session) -> None:
+    if session.config.engine == "torch":
+        pytest.skip("torch allocates what its layers put out")
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         for _ in range(STEPS):
             session.collector.collect()
             finish(session)
     events = profile.events()
-    assert any(event.name == "aten::addmm" for event in events)
-    assert [e.name for e in events if e.self_cpu_memory_usage >= SMALL_B] == []
+    assert [event.name for event in events if event.name.startswith("aten::")] == []
 
 
 def finish(session: Session) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
+from dataclasses import fields, replace
 from itertools import pairwise
 
 import numba
 import numpy as np
 import pytest
 
+from briskrl.core.types import EpisodeStats
 from briskrl.envs import kernels
 from briskrl.envs.episodes import EpisodeLog
+
+COLUMNS = [field.name for field in fields(EpisodeStats)]
 
 
 @numba.njit
@@ -46,3 +51,39 @@ def test_the_newest_records_come_out_by_step_and_env(num_lanes: int, num_steps: 
     assert log.drain().count == 0
     if num_steps == 400:
         assert sum(map(len, kept)) >= 4096
+
+
+def test_what_was_drained_stays_as_it_was() -> None:
+    """More episodes than are allocated at once, looked at only after all of them were drained."""
+    log = EpisodeLog([(0, 600)])
+    rng = np.random.default_rng(2)
+    wanted = [np.flatnonzero(rng.random(600) < share) for share in rng.random(40) * 0.5]
+    assert sum(map(len, wanted)) > 5000
+    drained = []
+    for envs in wanted:
+        write(log.rows, 0, envs)
+        drained.append(log.drain())
+    for envs, stats in zip(wanted, drained, strict=True):
+        assert stats.count == len(envs)
+        assert stats.env.tolist() == envs.tolist()
+        assert stats.steps.tolist() == (envs + 1).tolist()
+        assert stats.ret.tolist() == (0.5 * envs).tolist()
+        assert stats.score.tolist() == (2.0 * envs).tolist()
+        assert stats.cause.tolist() == [1] * len(envs)
+        assert not stats.won.any()
+        kinds = [getattr(stats, name).dtype.name for name in COLUMNS]
+        assert kinds == ["int32", "int32", "float32", "float32", "bool", "uint8"]
+
+
+def test_drained_episodes_can_be_copied_and_changed() -> None:
+    log = EpisodeLog([(0, 9)])
+    write(log.rows, 0, np.arange(1, 4))
+    stats = log.drain()
+    other = replace(stats, score=np.zeros(2, np.float32), env=np.arange(2, dtype=np.int32))
+    assert other.count == 2
+    assert other.steps.tolist() == stats.steps.tolist() == [2, 3, 4]
+    again = pickle.loads(pickle.dumps(stats))
+    assert again.count == 3
+    assert again.env.tolist() == [1, 2, 3]
+    with pytest.raises(AttributeError):
+        _ = stats.length  # type: ignore[attr-defined]
