@@ -93,58 +93,79 @@ class Truth:
 
 def read_truth(games: NDArray[np.uint64]) -> Truth:
     """The true state that rows of memory (N, words) hold."""
-    shorts = games.view(np.int16)
-    halves = games.view(np.int32)
+    shorts, halves = games.view(np.int16), games.view(np.int32)
+    service = shorts[:, k.SERVICE].astype(np.int64)
+    return Truth(
+        steps=halves[:, k.STEPS].astype(np.int64),
+        ret=0.0 - halves[:, k.TENTHS] / 10,
+        compromise=_compromise(games),
+        ot_running=service & 1,
+        ot_active=service >> 1 & 1,
+        ot_armed=service >> 2 & 1,
+        ot_known=service >> 3 & 1,
+        **_hosts(shorts),
+        **_agents(shorts),
+        **{name: shorts[:, at].astype(np.int64) for name, at in _SCALARS.items()},
+    )
 
-    def scalar(at: int) -> Ints:
-        return shorts[:, at].astype(np.int64)
 
-    def where(agent: int, numbers: Ints, otherwise: int) -> Ints:
-        return np.where(scalar(k.AGENT) == agent, numbers, otherwise)
+_SCALARS = {
+    "red_agent": k.AGENT,
+    "known_ip": k.KNOWN_IP,
+    "known_host": k.KNOWN_HOST,
+    "known_subnet": k.KNOWN_SUBNET,
+    "blue_action": k.BLUE,
+    "blue_success": k.BLUE_OK,
+    "red_action": k.KIND,
+    "red_target": k.TARGET,
+    "red_exploit": k.EXPLOIT,
+    "red_success": k.RESULT,
+    "detected": k.DETECTED,
+    "esc_pick": k.PICKED,
+    "esc_options": k.PICKED_FROM,
+    "green_target": k.GREEN,
+}
+"""Fields that lie in memory as they are."""
+_MEANDER = {
+    "meander_scanned": k.SCANNED,
+    "meander_exploited": k.EXPLOITED,
+    "meander_escalated": k.ESCALATED,
+    "meander_mapped": k.MAPPED,
+}
 
-    hosts = shorts[:, k.HOSTS : k.HOSTS + k.HOST_SIZE * k.NUM_HOSTS].astype(np.int64)
-    hosts = hosts.reshape(len(games), k.NUM_HOSTS, k.HOST_SIZE)
+
+def _hosts(shorts: NDArray[np.int16]) -> dict[str, Ints]:
+    numbers = shorts[:, k.HOSTS : k.HOSTS + k.HOST_SIZE * k.NUM_HOSTS].astype(np.int64)
+    hosts = numbers.reshape(len(shorts), k.NUM_HOSTS, k.HOST_SIZE)
     removable, sticky, root = (hosts[:, :, at] for at in (k.REMOVABLE, k.STICKY, k.ROOT))
     access = np.where(root > 0, 2, np.where(removable + sticky > 0, 1, 0))
     access[:, k.USER0] = 2
     decoys = hosts[:, :, k.DECOYS, None] >> np.arange(k.NUM_DECOYS) & 1
     decoys[:, :, k.VSFTPD] = hosts[:, :, k.STACK]
-    places = np.arange(k.NUM_HOSTS)
-    remembered = scalar(k.REMEMBERED)[:, None] >> places & 1
-    comp = games[:, k.COMP, None] >> (4 * places + 2).astype(np.uint64) & np.uint64(3)
-    service = scalar(k.SERVICE)
-    return Truth(
-        steps=halves[:, k.STEPS].astype(np.int64),
-        ret=-halves[:, k.TENTHS] / 10,
-        red_agent=scalar(k.AGENT),
-        access=access,
-        sess_user_removable=removable,
-        sess_user_sticky=sticky,
-        sess_root=root,
-        decoys=decoys,
-        files=hosts[:, :, k.FILES],
-        compromise=comp.astype(np.int64),
-        ot_running=service & 1,
-        ot_active=service >> 1 & 1,
-        ot_armed=service >> 2 & 1,
-        ot_known=service >> 3 & 1,
-        red_ports=hosts[:, :, k.PORTS_OF] | remembered << _REMEMBERED_BIT,
-        known_ip=scalar(k.KNOWN_IP),
-        known_host=scalar(k.KNOWN_HOST),
-        known_subnet=scalar(k.KNOWN_SUBNET),
-        bline_stage=where(k.B_LINE, scalar(k.STAGE), -1),
-        meander_scanned=where(k.MEANDER, scalar(k.SCANNED), 0),
-        meander_exploited=where(k.MEANDER, scalar(k.EXPLOITED), 0),
-        meander_escalated=where(k.MEANDER, scalar(k.ESCALATED), 0),
-        meander_mapped=where(k.MEANDER, scalar(k.MAPPED), 0),
-        blue_action=scalar(k.BLUE),
-        blue_success=scalar(k.BLUE_OK),
-        red_action=scalar(k.KIND),
-        red_target=scalar(k.TARGET),
-        red_exploit=scalar(k.EXPLOIT),
-        red_success=scalar(k.RESULT),
-        detected=scalar(k.DETECTED),
-        esc_pick=scalar(k.PICKED),
-        esc_options=scalar(k.PICKED_FROM),
-        green_target=scalar(k.GREEN),
-    )
+    remembered = shorts[:, k.REMEMBERED, None].astype(np.int64) >> np.arange(k.NUM_HOSTS) & 1
+    return {
+        "access": access,
+        "sess_user_removable": removable,
+        "sess_user_sticky": sticky,
+        "sess_root": root,
+        "decoys": decoys,
+        "files": hosts[:, :, k.FILES],
+        "red_ports": hosts[:, :, k.PORTS_OF] | remembered << _REMEMBERED_BIT,
+    }
+
+
+def _agents(shorts: NDArray[np.int16]) -> dict[str, Ints]:
+    """Memories that belong to one attacker alone."""
+    agent = shorts[:, k.AGENT]
+    memory = {
+        name: np.where(agent == k.MEANDER, shorts[:, at], 0).astype(np.int64)
+        for name, at in _MEANDER.items()
+    }
+    stage = np.where(agent == k.B_LINE, shorts[:, k.STAGE], -1).astype(np.int64)
+    return {"bline_stage": stage, **memory}
+
+
+def _compromise(games: NDArray[np.uint64]) -> Ints:
+    shifts = (4 * np.arange(k.NUM_HOSTS) + 2).astype(np.uint64)
+    flags: Ints = (games[:, k.COMP, None] >> shifts & np.uint64(3)).astype(np.int64)
+    return flags

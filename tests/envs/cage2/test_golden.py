@@ -2,87 +2,69 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from briskrl.core.types import StepBuffers
-from briskrl.envs.cage2.env import Cage2VecEnv
-from briskrl.envs.cage2.replay import Choices, replay_step, set_red
+from briskrl.envs.cage2.recording import Difference, check_recording
 
 GOLDEN = Path(__file__).parent / "golden"
-FILES = {"traces": "current", "edge": "current", "traces_competition": "competition"}
-STATE = (
-    "access",
-    "sess_user_removable",
-    "sess_user_sticky",
-    "sess_root",
-    "decoys",
-    "files",
-    "ot_running",
-    "ot_active",
-    "ot_armed",
-    "ot_known",
-    "red_ports",
-    "known_ip",
-    "known_host",
-    "known_subnet",
-    "bline_stage",
-    "meander_scanned",
-    "meander_exploited",
-    "meander_escalated",
-    "blue_action",
-    "blue_success",
-    "red_action",
-    "red_target",
-    "red_success",
-    "red_exploit",
-    "detected",
-    "esc_pick",
-    "esc_options",
-    "green_target",
+FILES = {
+    "traces": ("current", 13_100),
+    "edge": ("current", 3_000),
+    "traces_competition": ("competition", 13_100),
+}
+OUTPUTS = (
+    *("obs", "reward", "blue_success", "red_success", "access"),
+    *("sess_user_removable", "sess_user_sticky", "sess_root", "decoys", "files"),
+    *("ot_running", "ot_active", "ot_armed", "ot_known", "red_ports"),
+    *("known_ip", "known_host", "known_subnet", "bline_stage"),
+    *("meander_scanned", "meander_exploited", "meander_escalated", "esc_options"),
 )
-"""Recorded arrays, and the fields of the true state that must equal them."""
+"""Recorded arrays that are not inputs."""
 
 
-@pytest.mark.parametrize(("name", "edition"), FILES.items())
-def test_a_recorded_episode_replays_without_a_difference(name: str, edition: str) -> None:
-    gold = dict(np.load(GOLDEN / f"{name}.npz"))
-    num = len(gold["length"])
-    env = Cage2VecEnv(num, edition=edition, length=100, autoreset_mode="Disabled")
-    out = StepBuffers.allocate(env.env_spec, num)
-    env.start(0, out)
-    set_red(env, gold["red_agent"])
-    np.testing.assert_array_equal(out.obs, gold["obs"][:, 0])
-    steps = 0
-    for t in range(100):
-        live = gold["length"] > t
-        choices = Choices(**{field.name: gold[field.name][:, t] for field in fields(Choices)})
-        allowed = replay_step(env, gold["blue_action"][:, t], choices, out)
-        truth = env.truth()
-        for array in STATE:
-            got, wanted = getattr(truth, array)[live], gold[array][live, t]
-            np.testing.assert_array_equal(got, wanted, err_msg=f"{array} after step {t}")
-        np.testing.assert_array_equal(out.obs[live], gold["obs"][live, t + 1])
-        np.testing.assert_allclose(out.reward[live], gold["reward"][live, t], atol=1e-4)
-        check_candidates(
-            allowed, {key: gold[key][:, t] for key in gold if gold[key].ndim > 1}, live
-        )
-        steps += live.sum()
-    assert steps == gold["length"].sum()
+def load(name: str) -> dict[str, np.ndarray]:
+    return dict(np.load(GOLDEN / f"{name}.npz"))
 
 
-def check_candidates(allowed, row, live) -> None:
-    """The recorded choice of red is one that the model of its agent allows."""
-    np.testing.assert_array_equal(allowed.action[live], row["red_action"][live])
-    acts = live & (row["red_action"] > 0)
-    target = np.where(acts, row["red_target"], 0).astype(np.int64)
-    assert (allowed.targets[acts] >> target[acts] & 1).all()
-    assert (allowed.targets[live & ~acts] == 0).all()
-    exploits = live & (row["red_action"] == 3)
-    tried = exploits & (row["red_exploit"] >= 0)
-    chosen = np.where(tried, row["red_exploit"], 0).astype(np.int64)
-    assert (allowed.exploits[tried] >> chosen[tried] & 1).all()
-    assert (allowed.exploits[exploits & ~tried] == 0).all()
+@pytest.mark.parametrize("name", FILES)
+def test_a_recorded_episode_replays_without_a_difference(name: str) -> None:
+    gold = load(name)
+    edition, steps = FILES[name]
+    assert gold["length"].sum() == steps
+    assert check_recording(gold, edition=edition) == []
+
+
+@pytest.mark.parametrize("array", OUTPUTS)
+def test_a_change_of_any_recorded_array_is_noticed(array: str) -> None:
+    gold = {name: values[:2] for name, values in load("edge").items()}
+    at = (1, 40 + (array == "obs"))
+    values = gold[array].copy()
+    values[at] = 1 - values[at] if array == "obs" else values[at] + 1
+    assert check_recording(gold | {array: values}) == [Difference(array, 1, 40)]
+
+
+def test_a_choice_that_red_would_not_make_is_noticed() -> None:
+    meander = np.flatnonzero(load("edge")["red_agent"] == 1)[:3]
+    gold = {name: values[meander] for name, values in load("edge").items()}
+    episode = 1
+    wrong = gold["red_target"].copy()
+    # The first action of Meander is the discovery of the User subnet.
+    wrong[episode, 0] = 0
+    found = check_recording(gold | {"red_target": wrong})
+    assert Difference("candidates", episode, 0) in found
+    exploits = gold["red_exploit"].copy()
+    step = int(np.flatnonzero(exploits[episode] >= 0)[0])
+    ports = gold["red_ports"][episode, step - 1, gold["red_target"][episode, step]]
+    absent = next(e for e, bit in ((7, 0), (6, 2), (3, 8)) if not ports >> bit & 1)
+    exploits[episode, step] = absent
+    found = check_recording(gold | {"red_exploit": exploits})
+    assert Difference("options", episode, step) in found
+
+
+@pytest.mark.parametrize("name", ["traces", "traces_competition"])
+def test_the_other_edition_does_differ(name: str) -> None:
+    other = {"current": "competition", "competition": "current"}[FILES[name][0]]
+    assert check_recording(load(name), edition=other)
