@@ -46,6 +46,12 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
+def percent(share: float) -> str:
+    """A share in two figures: 43%, 4.3%, 0.43%."""
+    value = 100 * share
+    return f"{value:.{0 if value >= 9.95 else 1 if value >= 0.995 else 2}f}%"
+
+
 def shares(phases: dict[str, float]) -> str:
     """Phases by their share of the time, largest first; those under half a percent are left out."""
     total = sum(phases.values())

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from briskrl.cli.listing import count, duration, number, shares
+from briskrl.cli.listing import count, duration, number, percent, shares
 
 if TYPE_CHECKING:
     from briskrl.train.evaluate import EvalResult
@@ -130,7 +130,7 @@ def facts(progress: Progress, best: float | None) -> list[tuple[str, str]]:
     found = [
         ("score", f"{number(progress.mean_score)}{record}"),
         ("return", number(progress.mean_return)),
-        ("speed", f"{count(progress.steps_per_s)} steps/s"),
+        ("speed", f"{count(progress.steps_per_s)} steps/s{_of_machine(progress, ', ')}"),
         ("done", f"{steps} steps, {count(progress.episodes)} episodes"),
         ("updates", count(progress.updates)),
     ]
@@ -150,9 +150,14 @@ def row(progress: Progress) -> str:
     return (
         f"{done:3.0f}%  {count(progress.env_steps)} steps  score {number(progress.mean_score)}  "
         f"return {number(progress.mean_return)}  {count(progress.steps_per_s)} steps/s  "
-        f"{count(progress.updates)} updates{epsilon}  "
+        f"{count(progress.updates)} updates{epsilon}{_of_machine(progress, '  ')}  "
         f"{duration(progress.wall_s)}, {eta(progress)} to go"
     )
+
+
+def _of_machine(progress: Progress, before: str) -> str:
+    fraction = progress.machine_fraction
+    return "" if fraction is None else f"{before}{percent(fraction)} of this machine"
 
 
 def eta(progress: Progress) -> str:
@@ -179,6 +184,7 @@ def summary(result: RunResult, played: EvalResult | None) -> str:
         f"  plays    {skill(result, played)}",
         f"  speed    {count(result.steps_per_s)} steps/s: {times}, "
         f"after {duration(result.warmup_s)} of warm-up",
+        f"  machine  {effort(result)}",
         f"  time in  {shares(result.phases)}",
         f"  folder   {result.run_dir}",
     ]
@@ -202,6 +208,18 @@ def skill(result: RunResult, played: EvalResult | None) -> str:
         f"score {number(played.mean_score)} on average, {number(played.max_score)} at best, "
         f"over {played.episodes} fresh games without exploration"
     )
+
+
+def effort(result: RunResult) -> str:
+    """How much arithmetic the run did, and how much this machine could have done."""
+    told = f"{count(result.flops_per_step)} FLOP per step"
+    if result.achieved_gflops is None:
+        return told
+    rate = f"{told}, {result.achieved_gflops:.3g} GFLOP/s of CPU"
+    if result.machine_gflops is None or result.machine_fraction is None:
+        return f"{rate}; {command_name()} bench machine tells what could be had"
+    best = f"of the {result.machine_gflops:.3g} that a core can do"
+    return f"{rate}: {percent(result.machine_fraction)} {best}"
 
 
 def resume_command(result: RunResult) -> str:

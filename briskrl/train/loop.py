@@ -133,7 +133,7 @@ def _prepare(run: Run, *, resumed: bool) -> None:
     seconds = 0.0
     if config.warmup:
         # A continued run goes on with the engine it had, whatever is the fastest today.
-        seconds = warm_up(session, choose=not resumed)
+        seconds = warm_up(session, choose=not resumed) + run.calibrate()
     else:
         session.start()
     run.reporter.on_warmup(seconds)

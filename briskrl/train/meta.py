@@ -25,7 +25,7 @@ def describe_machine() -> dict[str, JSON]:
         "git_commit": _git_commit(),
         "host": socket.gethostname(),
         "platform": platform.platform(),
-        "cpu": _cpu_model(),
+        "cpu": cpu_model(),
         "num_cpus": os.cpu_count(),
         "pid": os.getpid(),
         "command": sys.argv,
@@ -37,20 +37,21 @@ def timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """The processor's name."""
     # Only Linux has this file.
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def _git_commit() -> str | None:

@@ -42,6 +42,9 @@ class Progress:
     wall_s: float
     cpu_s: float
     steps_per_s: float
+    achieved_gflops: float | None
+    """See Effort, as for the next."""
+    machine_fraction: float | None
     mean_return: float | None
     """Over the most recent episodes; None before the first one ends."""
     mean_score: float | None
@@ -70,6 +73,11 @@ class RunResult:
     cpu_s: float
     warmup_s: float
     steps_per_s: float
+    flops_per_step: float
+    """See Effort, as for the next three."""
+    achieved_gflops: float | None
+    machine_gflops: float | None
+    machine_fraction: float | None
     phases: dict[str, float]
     mean_return: float | None
     """Over the most recent episodes (at most 1000)."""

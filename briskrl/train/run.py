@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from time import perf_counter, process_time
+from typing import NamedTuple
 
 from briskrl.core.config import to_dict
 from briskrl.core.errors import DivergedError
 from briskrl.core.spec import action_to_dict
 from briskrl.core.types import JSON, EpisodeStats, State
 from briskrl.train.checkpoint import Checkpointer, list_checkpoints
+from briskrl.train.effort import Effort, Gauge
 from briskrl.train.metrics import MetricLog, RecentEpisodes, TensorBoardSink
 from briskrl.train.report import Progress, Reporter, RunInfo, RunResult, StopReason
 from briskrl.train.rundir import RunDir
 from briskrl.train.session import Session
 from briskrl.train.tensors import write_tensors
+
+
+class _Mark(NamedTuple):
+    """A moment of a session."""
+
+    wall_s: float
+    cpu_s: float
+    env_steps: int
+    updates: int
+    fraction: float
 
 
 class Run:
@@ -31,9 +43,11 @@ class Run:
         self.recent = RecentEpisodes()
         self._warmup_s = 0.0
         self._stage = 0
-        self._first_step = 0
         self._saved_step = -1
-        self._last = (0.0, 0, 0.0)
+        self._first = self._last = _Mark(0.0, 0.0, 0, 0, 0.0)
+        self._gauge = Gauge(
+            session.algo.flops(config.num_envs), on_cpu=session.device.type == "cpu"
+        )
         self._wall_begin = self._cpu_begin = 0.0
 
     def load(self) -> None:
@@ -78,6 +92,10 @@ class Run:
         if config.curriculum:
             self.reporter.on_note(f"curriculum: {self.session.curriculum.describe()}")
 
+    def calibrate(self) -> float:
+        """Find out what this machine can do, if nobody has yet; returns the seconds it took."""
+        return self._gauge.calibrate()
+
     def begin(self, warmup_s: float) -> None:
         """Record that training begins, and start the clocks that results are measured by."""
         config = self.session.config
@@ -89,11 +107,10 @@ class Run:
         )
         self._warmup_s = warmup_s
         self._stage = self.session.curriculum.stage
-        self._first_step = self.session.clock.env_steps
-        self._last = (0.0, self._first_step, self.session.clock.fraction)
         self.session.timer.reset()
         self._wall_begin = perf_counter()
         self._cpu_begin = process_time()
+        self._first = self._last = self._mark()
 
     def record(self, ended: EpisodeStats) -> None:
         """Take note of ended episodes."""
@@ -164,10 +181,11 @@ class Run:
 
     def _progress(self, extras: dict[str, float]) -> Progress:
         clock = self.session.clock
-        wall = perf_counter() - self._wall_begin
-        last_wall, last_steps, last_fraction = self._last
-        self._last = (wall, clock.env_steps, clock.fraction)
-        speed = (clock.fraction - last_fraction) / max(1e-9, wall - last_wall)
+        last, now = self._last, self._mark()
+        self._last = now
+        seconds = max(1e-9, now.wall_s - last.wall_s)
+        speed = (now.fraction - last.fraction) / seconds
+        effort = self._effort(last, now)
         return Progress(
             env_steps=clock.env_steps,
             total_steps=clock.total_steps,
@@ -175,9 +193,11 @@ class Run:
             eta_s=(1 - clock.fraction) / speed if speed > 0 else None,
             episodes=clock.episodes,
             updates=clock.updates,
-            wall_s=wall,
-            cpu_s=process_time() - self._cpu_begin,
-            steps_per_s=(clock.env_steps - last_steps) / max(1e-9, wall - last_wall),
+            wall_s=now.wall_s,
+            cpu_s=now.cpu_s,
+            steps_per_s=(now.env_steps - last.env_steps) / seconds,
+            achieved_gflops=effort.achieved_gflops,
+            machine_fraction=effort.machine_fraction,
             mean_return=self.recent.mean_return,
             mean_score=self.recent.mean_score,
             epsilon=extras.get("epsilon"),
@@ -187,7 +207,8 @@ class Run:
 
     def _result(self, stopped: StopReason) -> RunResult:
         session, clock = self.session, self.session.clock
-        wall = perf_counter() - self._wall_begin
+        now = self._mark()
+        effort = self._effort(self._first, now)
         return RunResult(
             run_dir=str(self.folder.path),
             algo=session.config.algo,
@@ -199,15 +220,36 @@ class Run:
             updates=clock.updates,
             updates_per_transition=clock.updates / max(1, session.cadence.earning),
             learning_starts=session.cadence.starts,
-            wall_s=wall,
-            cpu_s=process_time() - self._cpu_begin,
+            wall_s=now.wall_s,
+            cpu_s=now.cpu_s,
             warmup_s=self._warmup_s,
-            steps_per_s=(clock.env_steps - self._first_step) / max(1e-9, wall),
+            steps_per_s=(now.env_steps - self._first.env_steps) / max(1e-9, now.wall_s),
+            flops_per_step=effort.flops_per_step,
+            achieved_gflops=effort.achieved_gflops,
+            machine_gflops=effort.machine_gflops,
+            machine_fraction=effort.machine_fraction,
             phases=session.timer.seconds(),
             mean_return=self.recent.mean_return,
             mean_score=self.recent.mean_score,
             exact_resume=session.collector.is_exact,
             stopped=stopped,
+        )
+
+    def _mark(self) -> _Mark:
+        clock = self.session.clock
+        return _Mark(
+            wall_s=perf_counter() - self._wall_begin,
+            cpu_s=process_time() - self._cpu_begin,
+            env_steps=clock.env_steps,
+            updates=clock.updates,
+            fraction=clock.fraction,
+        )
+
+    def _effort(self, begin: _Mark, end: _Mark) -> Effort:
+        return self._gauge.effort(
+            steps=end.env_steps - begin.env_steps,
+            updates=end.updates - begin.updates,
+            cpu_s=end.cpu_s - begin.cpu_s,
         )
 
     def _policy_description(self) -> dict[str, JSON]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from briskrl.cli.listing import columns, count, duration, number, shares
+from briskrl.cli.listing import columns, count, duration, number, percent, shares
 
 
 def test_columns_line_up_and_leave_no_trailing_spaces() -> None:
@@ -43,6 +43,21 @@ def test_counts_have_three_figures(value: float, text: str) -> None:
 )
 def test_durations_have_two_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (1.0, "100%"),
+        (0.4266, "43%"),
+        (0.0996, "10%"),
+        (0.0426, "4.3%"),
+        (0.00426, "0.43%"),
+        (0, "0.00%"),
+    ],
+)
+def test_percentages_have_two_figures(share: float, text: str) -> None:
+    assert percent(share) == text
 
 
 def test_shares_are_sorted_and_small_ones_left_out() -> None:

@@ -22,6 +22,8 @@ PROGRESS = Progress(
     wall_s=10.0,
     cpu_s=9.0,
     steps_per_s=100_000.0,
+    achieved_gflops=40.0,
+    machine_fraction=0.234,
     mean_return=123.4,
     mean_score=12.3,
     epsilon=0.01,
@@ -43,6 +45,10 @@ RESULT = RunResult(
     cpu_s=39.0,
     warmup_s=1.5,
     steps_per_s=100_000.0,
+    flops_per_step=319_200.0,
+    achieved_gflops=32.7,
+    machine_gflops=115.0,
+    machine_fraction=0.2843,
     phases=PHASES,
     mean_return=170.0,
     mean_score=18.0,
@@ -59,7 +65,7 @@ class Terminal(StringIO):
 def test_a_row_tells_progress_score_speed_and_time_left() -> None:
     assert row(PROGRESS) == (
         " 25%  1.00M steps  score 12.30  return 123.40  100k steps/s  31.2k updates  "
-        "epsilon 0.010  10.0s, 30.0s to go"
+        "epsilon 0.010  23% of this machine  10.0s, 30.0s to go"
     )
 
 
@@ -72,8 +78,10 @@ def test_a_row_can_be_told_before_anything_is_known() -> None:
         mean_return=None,
         mean_score=None,
         epsilon=None,
+        machine_fraction=None,
     )
     assert "score -  return -" in row(early)
+    assert "machine" not in row(early)
     assert row(early).endswith("- to go")
 
 
@@ -82,6 +90,7 @@ def test_the_panel_shows_phase_shares_and_the_best_score() -> None:
     assert shown["time in"] == "update 50%  act 25%  env 25%"
     assert shown["score"] == "12.30  (best 13.00)"
     assert shown["loss"] == "0.5"
+    assert shown["speed"] == "100k steps/s, 23% of this machine"
 
 
 def test_the_summary_says_what_to_try_next_with_names_quoted_for_the_shell() -> None:
@@ -90,12 +99,24 @@ def test_the_summary_says_what_to_try_next_with_names_quoted_for_the_shell() -> 
         "score 18.00",
         "100k steps/s",
         "1.5s of warm-up",
+        "319k FLOP per step, 32.7 GFLOP/s of CPU: 28% of the 115 that a core can do",
         "update 50%",
         "brisk eval 'runs/my run' --episodes 1000",
         "brisk play 'runs/my run'",
         "brisk resume 'runs/my run' --steps 8000000",
     ):
         assert part in told
+
+
+def test_the_summary_tells_how_to_measure_a_machine_that_never_was() -> None:
+    told = summary(replace(RESULT, machine_gflops=None, machine_fraction=None), None)
+    assert "32.7 GFLOP/s of CPU; brisk bench machine tells what could be had" in told
+
+
+def test_the_summary_claims_no_rate_for_what_an_accelerator_computed() -> None:
+    nothing = dict.fromkeys(("achieved_gflops", "machine_gflops", "machine_fraction"))
+    told = summary(replace(RESULT, **nothing), None)
+    assert "  machine  319k FLOP per step\n" in told
 
 
 def test_the_summary_of_a_finished_run_tells_the_score_over_fresh_games() -> None:

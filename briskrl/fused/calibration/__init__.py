@@ -1,0 +1,1 @@
+"""What this machine can do: rates of products and memory, costs of calls."""
