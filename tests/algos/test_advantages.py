@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from briskrl.algos import advantages, torch_policies
 from briskrl.algos.kernels import estimate_advantages
 from briskrl.core.clock import Clock
 from tests.algos.rollouts import collect, config, make, move, spec
@@ -128,21 +131,29 @@ def test_returns_equal_the_sums_that_define_v_trace(seed, steps, weighted):
 
 
 @pytest.mark.parametrize(
-    ("action", "mask"),
-    [("discrete", False), ("discrete", True), ("several", False), ("continuous", False)],
+    ("engine", "action", "mask"),
+    [
+        ("torch", "discrete", False),
+        ("torch", "discrete", True),
+        ("torch", "several", False),
+        ("torch", "continuous", False),
+        ("fused", "discrete", False),
+        ("fused", "discrete", True),
+        ("fused", "several", False),
+    ],
 )
-def test_past_rollouts_are_weighted_by_how_likely_the_policy_still_is(action, mask):
+def test_past_rollouts_are_weighted_by_how_likely_the_policy_still_is(engine, action, mask):
     env = spec(action, mask=mask)
-    agent = make(env=env)
+    agent = make(env=env, engine=engine)
     rollout = collect(agent, env)
     rollout.age = 1
     move(agent)
     agent.digest([rollout], Clock())
     with torch.no_grad():
-        out = agent.network.policy(torch.from_numpy(rollout.obs[:-1]).flatten(0, 1))
+        out = agent.parts.network.policy(torch.from_numpy(rollout.obs[:-1]).flatten(0, 1))
         legal = None if not mask else torch.from_numpy(rollout.mask[:-1]).flatten(0, 1)
         taken = torch.from_numpy(rollout.action[:-1]).flatten(0, 1)
-        now, _ = agent.distribution.evaluate(out, taken, legal)
+        now, _ = agent.parts.distribution.evaluate(out, taken, legal)
     now = now.numpy().reshape(8, 6)
     ratio = np.exp(now - rollout.log_prob[:-1])
     assert (ratio < 0.99).any()
@@ -151,24 +162,25 @@ def test_past_rollouts_are_weighted_by_how_likely_the_policy_still_is(action, ma
     assert rollout.weight[:-1] == pytest.approx(np.minimum(1, ratio), abs=1e-5)
 
 
-def test_fresh_rollouts_keep_their_log_probabilities_to_the_bit_and_weigh_one():
+def test_fresh_rollouts_keep_their_log_probabilities_to_the_bit_and_weigh_one(engine):
     env = spec()
-    agent = make(env=env)
+    agent = make(env=env, engine=engine)
     rollout = collect(agent, env)
     agent.digest([rollout], Clock())
     assert np.array_equal(rollout.anchor[:-1], rollout.log_prob[:-1])
     assert (rollout.weight == 1).all()
 
 
-def test_values_are_those_of_the_network_whatever_the_chunks():
+def test_values_are_those_of_the_network_whatever_the_chunks(engine, monkeypatch):
+    monkeypatch.setattr(torch_policies, "MAX_ROWS", 7)
+    monkeypatch.setattr(advantages, "CUT_AT_ONCE", 3)
     env = spec()
-    agent = make(config(normalize_reward=False), env)
-    agent._appraiser.chunk = 7
+    agent = make(config(normalize_reward=False), env, engine=engine)
     rollout = collect(agent, env)
     agent.digest([rollout], Clock())
     with torch.no_grad():
-        value = agent.network.values(torch.from_numpy(rollout.obs).flatten(0, 1))
-        final = agent.network.values(torch.from_numpy(rollout.final_obs).flatten(0, 1))
+        value = agent.parts.network.values(torch.from_numpy(rollout.obs).flatten(0, 1))
+        final = agent.parts.network.values(torch.from_numpy(rollout.final_obs).flatten(0, 1))
     value, final = value.numpy().reshape(9, 6), final.numpy().reshape(9, 6)
     assert rollout.value == pytest.approx(value, abs=1e-6)
     expected = vtrace_twin(
@@ -199,5 +211,17 @@ def test_reusing_changes_nothing_about_the_newest_rollout():
 
 
 def test_large_observations_are_evaluated_a_few_at_a_time():
-    assert make(env=spec(shape=(5,)))._appraiser.chunk == 4096
-    assert make(config(body="mlp"), spec(shape=(4, 84, 84)))._appraiser.chunk == 74
+    for shape, rows in (((5,), 4096), ((4, 84, 84), 74)):
+        cuts = list(torch_policies._chunks(np.broadcast_to(np.float32(0), (10_000, *shape))))
+        assert cuts[0] == slice(0, rows)
+        assert cuts[-1].stop == 10_000
+        assert all(a.stop == b.start for a, b in pairwise(cuts))
+
+
+def test_rewards_that_are_not_numbers_stay_so():
+    advantage, ret = run_kernel(
+        column(1, np.nan, 1, 0), column(0, 0, 0, 0), terminated=column(0, 0, 1, 0), limit=10.0
+    )
+    assert np.isnan(ret[:2]).all()
+    assert np.isnan(advantage[:2]).all()
+    assert ret[2, 0] == 1

@@ -1,3 +1,5 @@
+"""The written losses against values computed by hand."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -11,7 +13,9 @@ from briskrl.algos.losses import (
     huber,
     legal_values,
     project_distribution,
+    surrogate,
     td_target,
+    value_error,
 )
 
 
@@ -108,6 +112,14 @@ def test_projection_equals_the_slow_one_and_keeps_all_probability(seed, atoms, r
     assert projected.numpy() == pytest.approx(np.array(expected), abs=1e-9)
 
 
+def test_what_is_not_a_number_stays_so():
+    chances = torch.full((2, 4), 0.25)
+    reward, discount = torch.tensor([torch.nan, 1.0]), torch.tensor([0.9, 0.9])
+    projected = project_distribution(chances, reward, discount, SUPPORT)
+    assert projected[0].isnan().any()
+    assert projected[1].isfinite().all()
+
+
 def test_cross_entropy_by_hand():
     logits = torch.log(torch.tensor([[0.5, 0.25, 0.25]]))
     target = torch.tensor([[1.0, 0.0, 0.0]])
@@ -119,3 +131,25 @@ def test_cross_entropy_gradient_is_the_difference_of_distributions():
     target = torch.rand(5, 7, dtype=torch.float64).softmax(1)
     cross_entropy(logits, target).sum().backward()
     assert torch.allclose(logits.grad, logits.detach().softmax(1) - target)
+
+
+def test_the_clipped_surrogate_by_hand():
+    ratio = torch.tensor([1.5, 1.5, 0.5, 0.5, 1.1])
+    advantage = torch.tensor([2.0, -2.0, 2.0, -2.0, 3.0])
+    losses = surrogate(ratio.log(), torch.zeros(5), advantage, 0.2)
+    # Gains are cut off at 1.2 and 0.8; losses are taken in full.
+    assert losses.tolist() == pytest.approx([-2.4, 3.0, -1.0, 1.6, -3.3])
+
+
+def test_without_clip_it_is_the_policy_gradient():
+    log_prob = torch.tensor([-1.0, -2.0])
+    losses = surrogate(log_prob, torch.tensor([5.0, 5.0]), torch.tensor([3.0, -1.0]), 0.0)
+    assert losses.tolist() == [3.0, -2.0]
+
+
+def test_clipped_values_take_the_worse_error():
+    value, before, ret = torch.tensor([5.0, 5.0, 1.2]), torch.tensor(1.0), torch.tensor(0.0)
+    assert value_error(value, before, ret, 0.0).tolist() == pytest.approx([25, 25, 1.44])
+    # Moved by 0.5 at most: 1.5 is nearer to 0 than 5 is, but the worse one counts.
+    assert value_error(value, before, ret, 0.5).tolist() == pytest.approx([25, 25, 1.44])
+    assert value_error(value, before, torch.tensor(6.0), 0.5)[0].item() == pytest.approx(4.5**2)

@@ -53,7 +53,7 @@ def test_both_networks_have_the_same_layers(tmp_path: Path) -> None:
     try:
         mine = sorted(
             tuple(value.shape)
-            for value in ours._loop.session.algo.network.parameters()  # type: ignore[attr-defined]
+            for value in ours._loop.session.algo.parts.network.parameters()  # type: ignore[attr-defined]
         )
     finally:
         ours.close()

@@ -1,17 +1,14 @@
-"""Actor-critic networks: how they are made, and by hand as by autograd."""
+"""Actor-critic networks: how they are made."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from briskrl.core.spec import ArraySpec
 from briskrl.nets.actor_critic import ActorCriticOptions, build_actor_critic
 from briskrl.nets.bodies import BodyOptions
-from briskrl.nets.by_hand import ActorCriticByHand
 from briskrl.nets.flat import FlatParameters
 
 
@@ -35,44 +32,6 @@ def build(
     )
     generator = torch.Generator().manual_seed(seed)
     return build_actor_critic(ArraySpec.of(shape, dtype, 0, 1), outputs, options, generator)
-
-
-@settings(max_examples=30)
-@given(
-    widths=st.lists(st.integers(1, 30), min_size=1, max_size=3),
-    batches=st.lists(st.integers(1, 40), min_size=1, max_size=3),
-    activation=st.sampled_from(["tanh", "relu"]),
-    shared=st.booleans(),
-    standardise=st.booleans(),
-)
-def test_outputs_and_gradients_by_hand_equal_autograd(
-    widths, batches, activation, shared, standardise
-):
-    net = build(tuple(widths), activation=activation, shared=shared, standardise=standardise)
-    if standardise:
-        net.inputs.set_moments(np.arange(5.0), np.arange(1.0, 6.0))
-    flat = FlatParameters(net)
-    # Biases of 0 let ReLU units sit exactly on their kink.
-    flat.values += 0.1 * torch.randn(len(flat.values), generator=torch.Generator().manual_seed(2))
-    by_hand = ActorCriticByHand.of(net)
-    generator = torch.Generator().manual_seed(1)
-    for rows in batches:
-        obs = torch.randn(rows, 5, generator=generator)
-        policy_slope = torch.randn(rows, 3, generator=generator)
-        value_slope = torch.randn(rows, 1, generator=generator)
-        flat.gradients.zero_()
-        out, values = net(obs)
-        torch.autograd.backward([out, values], [policy_slope, value_slope])
-        expected = flat.gradients.clone()
-        flat.gradients.fill_(torch.nan)
-        assert torch.allclose(by_hand.policy(obs), out, atol=1e-6)
-        assert torch.allclose(by_hand.values(obs), values, atol=1e-5)
-        both = by_hand.forward(obs)
-        assert torch.allclose(both[0], out, atol=1e-6)
-        assert torch.allclose(both[1], values, atol=1e-5)
-        by_hand.backward(policy_slope, value_slope)
-        scale = float(expected.abs().max())
-        assert torch.allclose(flat.gradients, expected, rtol=1e-5, atol=1e-5 * scale)
 
 
 def test_weights_are_orthogonal_with_the_gains_of_their_places():
@@ -110,13 +69,6 @@ def test_continuous_policies_have_deviations_that_observations_do_not_change():
         out = net.policy(torch.randn(6, 5))
     assert out.shape == (6, 4)
     assert torch.equal(out[:, 2:], torch.tensor([-1.0, 0.5]).expand(6, 2))
-
-
-@pytest.mark.parametrize("options", [{"continuous": True}, {"shape": (2, 4, 4), "dtype": np.uint8}])
-def test_other_networks_are_left_to_autograd(options):
-    net = build(**options)
-    FlatParameters(net)
-    assert ActorCriticByHand.of(net) is None
 
 
 def test_standardised_observations_are_centred_scaled_and_cut_off():

@@ -173,7 +173,7 @@ def test_non_finite_losses_stop_the_run_and_keep_the_last_checkpoint(tmp_path):
 
     def poison(run):
         if run.session.clock.env_steps > 1000:
-            run.session.algo.online_flat.values.fill_(float("nan"))
+            run.session.algo.parts.online_flat.values.fill_(float("nan"))
 
     with pytest.raises(DivergedError, match="diverged_batch"):
         train(config, hooks=[poison])
