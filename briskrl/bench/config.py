@@ -37,6 +37,24 @@ class EnvBench:
 
 
 @dataclass(frozen=True, slots=True)
+class WildfireBench:
+    """How fast fires burn and fuel breaks are placed."""
+
+    size: Literal[20, 40, 100] = 20
+    """Rows and columns of the landscapes."""
+    directions: Literal[8, 16, 32] = 16
+    """Directions in which fire goes from a cell."""
+    seconds: Seconds = 6.0
+    """CPU seconds to measure: half of them fires alone, half of them steps."""
+    num_envs: NumEnvs = 16
+    """Episodes stepped together."""
+    threads: Annotated[int, Meta(ge=1, le=1024)] = 1
+    """Threads that share the steps; fires alone burn on one."""
+    seed: Seed = 0
+    """Seed of fires and actions."""
+
+
+@dataclass(frozen=True, slots=True)
 class LegacyBench:
     """Ours against the slow path that the project comes from."""
 
@@ -84,6 +102,14 @@ class RolloutBench:
     """CPU seconds per stretch."""
     seed: Seed = 0
     """Seed of games and networks."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineBench:
+    """What the machine can do."""
+
+    seconds: Seconds = 5.0
+    """Seconds to measure for."""
 
 
 @dataclass(frozen=True, slots=True)

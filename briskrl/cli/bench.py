@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from briskrl.bench.config import BackendsBench, EnvBench, LegacyBench, PeersBench, RolloutBench
+from briskrl.bench.config import (
+    BackendsBench,
+    EnvBench,
+    LegacyBench,
+    MachineBench,
+    PeersBench,
+    RolloutBench,
+    WildfireBench,
+)
 from briskrl.cli.flags import Parser, add_flags, flag_layer, flag_name
 from briskrl.cli.listing import columns, count, shares
 from briskrl.core.config import build, field_hints
@@ -25,6 +33,7 @@ COMMANDS = {
     "peers": "ours against Stable-Baselines3 and SBX",
     "rollout": "collecting a rollout against acting and stepping alone",
     "backends": "worker processes for Gymnasium environments against Gymnasium's own",
+    "machine": "what this machine can do, for runs to be compared with",
 }
 
 OVERVIEW = """\
@@ -53,7 +62,24 @@ examples:
   brisk bench env snake --obs grid --seconds 5
   brisk bench env cartpole --num-envs 1024
   brisk bench env cage2 --red meander --player random
+  brisk bench env wildfire --size 40      has figures and options of its own
   brisk bench env snake --obs flood --num-envs 4096 --threads 2 --json"""
+
+WILDFIRE_HELP = """\
+Fires and steps per CPU second on made-up landscapes: five fuels, 20 km/h wind, 12 hours.
+
+  fires_per_cpu_s          single fires without breaks, one thread
+  mean_burned_cells        how large they get
+  steps_per_cpu_s          steps of episodes that are measured with 32 fires each
+  untreated_drift_sigma    how far losses without breaks changed over the run, in standard errors
+
+The benchmark fails if untreated losses drift beyond sampling error: faster because the fires got
+smaller is not faster."""
+
+WILDFIRE_EXAMPLES = """\
+examples:
+  brisk bench env wildfire
+  brisk bench env wildfire --size 100 --seconds 10 --json"""
 
 TRAIN_HELP = f"""\
 usage: brisk bench train ENV [options of brisk train] [--json]
@@ -154,6 +180,26 @@ examples:
   brisk bench backends
   brisk bench backends --num-envs 64 --slices 25 --json"""
 
+MACHINE_HELP = """\
+What this machine can do. The figures are saved, and every later run tells its share of them:
+machine_fraction in its JSON, "x% of this machine" in its progress.
+
+  gflops               billions of operations per second of the fastest product on one thread, and
+  gflops_of            whose it is: torch's or our own, at which rows x inputs x outputs
+  two_threads_gflops   the same on two threads
+  products             all rates: torch.mm, the product of the fused engine, on one and two threads
+  memory_gb_per_s      copy by NumPy, triad (a = b + c * d) by compiled code
+  calls                microseconds of a call that does nothing: of Python, of compiled code, of
+                       torch on one number, of handing over to another thread
+
+The fastest of many short slices counts; those of one thread are by CPU time, those of two threads
+by wall time. Measure on an idle machine."""
+
+MACHINE_EXAMPLES = """\
+examples:
+  brisk bench machine
+  brisk bench machine --seconds 20 --json"""
+
 
 def run(argv: list[str]) -> int:
     """Run one benchmark and print its figures."""
@@ -170,6 +216,7 @@ def run(argv: list[str]) -> int:
         "peers": _peers,
         "rollout": _rollout,
         "backends": _backends,
+        "machine": _machine,
     }
     return runners[name](words)
 
@@ -179,7 +226,18 @@ def _help() -> str:
     return f"usage: brisk bench COMMAND ...\n\nMeasure speed.\n\ncommands:\n{told}\n\n{OVERVIEW}"
 
 
+def _wildfire(words: list[str]) -> int:
+    parser = _parser("env wildfire", WILDFIRE_HELP, WILDFIRE_EXAMPLES, WildfireBench)
+    args = parser.parse(words)
+    bench = build(WildfireBench, flag_layer(args, {"": WildfireBench}).values)
+    from briskrl.bench.wildfire import measure_wildfire
+
+    return _tell(lambda: measure_wildfire(bench), as_json=args.json, wait_s=bench.seconds + 5)
+
+
 def _env(words: list[str]) -> int:
+    if "wildfire" in words:
+        return _wildfire([word for word in words if word != "wildfire"])
     parser = _parser("env", ENV_HELP, ENV_EXAMPLES, EnvBench, places="ENV ")
     parser.add_argument("ENV", nargs="?", default="snake", help="environment")
     help_wanted = {"-h", "--help"} & set(words)
@@ -264,6 +322,15 @@ def _backends(words: list[str]) -> int:
 
     wait_s = 8 * (bench.slices + 1) * bench.seconds + 5
     return _tell(lambda: measure_backends(bench), as_json=args.json, wait_s=wait_s)
+
+
+def _machine(words: list[str]) -> int:
+    parser = _parser("machine", MACHINE_HELP, MACHINE_EXAMPLES, MachineBench)
+    args = parser.parse(words)
+    bench = build(MachineBench, flag_layer(args, {"": MachineBench}).values)
+    from briskrl.bench.machine import measure
+
+    return _tell(lambda: measure(bench), as_json=args.json, wait_s=bench.seconds + 2)
 
 
 def _parser(name: str, told: str, examples: str, cls: type, *, places: str = "") -> Parser:

@@ -147,7 +147,7 @@ def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
     [
         (
             ("wind",),
-            "'wind'. Known: backends, env, legacy, peers, rollout, train.",
+            "'wind'. Known: backends, env, legacy, machine, peers, rollout, train.",
         ),
         (("legcy",), "Did you mean 'legacy'?"),
         (("env", "snak"), "Did you mean 'snake'?"),
@@ -166,6 +166,7 @@ def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
         (("peers", "--peer-num-envs", "40"), "multiple of 32"),
         (("peers", "--only", "pp"), "Did you mean 'ppo'"),
         (("rollout", "--update-steps", "0"), "update_steps = 0"),
+        (("machine", "--seconds", "-1"), "above 0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -180,7 +181,9 @@ def test_mistakes_are_told_in_one_paragraph(
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("env",), ("train",), ("legacy",), ("peers",), ("rollout",)], ids=" ".join
+    "words",
+    [(), ("env",), ("train",), ("legacy",), ("peers",), ("rollout",), ("machine",)],
+    ids=" ".join,
 )
 def test_help_teaches_without_loading_anything_heavy(brisk: Brisk, words: tuple[str, ...]) -> None:
     done = brisk("bench", *words, "--help", python=("-X", "importtime"))
