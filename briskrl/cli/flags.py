@@ -153,8 +153,11 @@ def read_word(word: str, hint: Any) -> Any:
         if get_origin(kind) is tuple:
             inner = get_args(kind)[0]
             return [read_word(part.strip(), inner) for part in word.split(",") if part.strip()]
-        if get_origin(kind) is Literal and word in get_args(kind):
-            return word
+        if get_origin(kind) is Literal:
+            # Choices may be numbers.
+            named = {str(choice): choice for choice in get_args(kind)}
+            if word in named:
+                return named[word]
         if kind is types.NoneType and word.lower() == "none":
             return None
         if kind in (int, float):

@@ -64,6 +64,8 @@ def test_flags_that_take_no_word_do_so_in_every_environment_and_algorithm() -> N
         ("1e-3", float, 1e-3),
         ("quality", float | Literal["quality"], "quality"),
         ("0.5", float | Literal["quality"], 0.5),
+        ("16", Literal[8, 16], 16),
+        ("12", Literal[8, 16], "12"),
         ("qualty", float | Literal["quality"], "qualty"),
         ("256, 64", tuple[int, ...], [256, 64]),
         ("256", tuple[int, ...], [256]),
