@@ -110,7 +110,7 @@ class Run:
         self.session.timer.reset()
         self._wall_begin = perf_counter()
         self._cpu_begin = process_time()
-        self._first = self._last = self._mark()
+        self._first = self._last = self._mark()._replace(wall_s=0.0, cpu_s=0.0)
 
     def record(self, ended: EpisodeStats) -> None:
         """Take note of ended episodes."""
