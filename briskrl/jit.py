@@ -24,6 +24,9 @@ Function = Callable[..., Any]
 sched_yield = numba.types.ExternalFunction("sched_yield", numba.types.int32())
 """The system's call of that name, for kernels: offers the core to other threads."""
 
+usleep = numba.types.ExternalFunction("usleep", numba.types.int32(numba.types.uint32))
+"""Sleeps for so many microseconds."""
+
 
 @cache
 def cache_folder() -> Path | None:

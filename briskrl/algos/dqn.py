@@ -39,7 +39,13 @@ class DQN:
         self.engines: Engines[ValueEngine] = Engines(
             compute,
             torch=lambda: TorchValues(self.parts, explore, compute),
-            fused=lambda: FusedValues(self.parts, explore, spec.obs.size),
+            fused=lambda: FusedValues(
+                self.parts,
+                explore,
+                spec.obs.size,
+                threads=compute.threads,
+                overlap=compute.overlap,
+            ),
             refusal=_fused_refusal(self.parts),
         )
         self._updates = 0
@@ -77,7 +83,7 @@ class DQN:
         period = self.config.target_every
         if env_steps // period > self._last_sync_step // period:
             self.parts.copy_to_target()
-            self.engines.now.refresh()
+            self.engines.now.refresh_target()
         self._last_sync_step = env_steps
 
     def state(self) -> dict[str, State]:
@@ -86,6 +92,7 @@ class DQN:
         optim = parts.guard.state()
         optim.arrays |= parameters_of(parts.target, prefix="target.")
         optim.arrays["noise"] = parts.noise.get_state().numpy().copy()
+        optim.arrays["acting_noise"] = parts.acting_noise.get_state().numpy().copy()
         optim.scalars |= {"updates": self._updates, "last_sync_step": self._last_sync_step}
         return {"model": State(parameters_of(parts.online)), "optim": optim}
 
@@ -96,6 +103,7 @@ class DQN:
         load_parameters(parts.target, optim.arrays, prefix="target.")
         parts.guard.load_state(optim)
         parts.noise.set_state(torch.from_numpy(optim.arrays["noise"].copy()))
+        parts.acting_noise.set_state(torch.from_numpy(optim.arrays["acting_noise"].copy()))
         self._updates = optim.scalars["updates"]
         self._last_sync_step = optim.scalars["last_sync_step"]
         self.engines.now.refresh()
@@ -122,6 +130,7 @@ def _build_parts(
         target_flat=target_flat,
         guard=guard,
         noise=torch.Generator(device).manual_seed(derive_seed(streams.seed, "noise")),
+        acting_noise=torch.Generator(device).manual_seed(derive_seed(streams.seed, "acting noise")),
     )
     parts.copy_to_target()
     return parts

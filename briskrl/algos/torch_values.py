@@ -46,11 +46,14 @@ class TorchValues:
     def refresh(self) -> None:
         """Networks are read where they are."""
 
+    def refresh_target(self) -> None:
+        """Networks are read where they are."""
+
     def act(self, obs: Array, mask: Bools | None, epsilon: float, out: Ints) -> None:
         """See ValueEngine."""
         parts = self._parts
         if parts.config.noisy:
-            parts.online.set_noise(parts.online.draw_noise(parts.noise))
+            parts.online.set_noise(parts.online.draw_noise(parts.acting_noise))
         evaluate = self._evaluate_online
         greedy = greedy_actions(evaluate, obs, mask, self._support, self._compute)
         self._explore.mix(greedy, mask, epsilon, out)

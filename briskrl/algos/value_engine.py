@@ -25,7 +25,9 @@ class ValueParts:
     target_flat: FlatParameters
     guard: GuardedAdam
     noise: torch.Generator
-    """Where noisy layers have their noise from."""
+    """Where noisy layers have their noise from while they learn."""
+    acting_noise: torch.Generator
+    """And while they act."""
 
     def refresh_target(self, updates: int) -> None:
         """Copy the online network into the target network if it is time after so many updates."""
@@ -43,6 +45,10 @@ class ValueEngine(Protocol):
 
     def refresh(self) -> None:
         """Take notice that somebody else has changed the networks."""
+        ...
+
+    def refresh_target(self) -> None:
+        """Take notice that somebody else has changed the target network alone."""
         ...
 
     def act(self, obs: Array, mask: Bools | None, epsilon: float, out: Ints) -> None:

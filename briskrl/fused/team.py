@@ -22,7 +22,7 @@ class Team:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._members = [_Member(number) for number in range(1, size)]
+        self._members = [Worker(number) for number in range(1, size)]
         weakref.finalize(self, _dismiss, self._members)
 
     def run(self, part: Part, size: int) -> None:
@@ -43,8 +43,12 @@ class Team:
                 raise error
 
 
-class _Member:
-    """One thread, which sleeps between two pieces of work."""
+class Worker:
+    """One thread, which sleeps between two pieces of work.
+
+    Args:
+        number: What it calls them with.
+    """
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -56,15 +60,18 @@ class _Member:
         self._thread.start()
 
     def begin(self, part: Part | None) -> None:
+        """Start a piece of work; None ends the thread. `finish` must be called in between."""
         self._part = part
         self._go.release()
 
     def finish(self) -> BaseException | None:
+        """Wait until the work is done; returns what it raised."""
         self._done.acquire()
         error, self._error = self._error, None
         return error
 
     def leave(self) -> None:
+        """End the thread."""
         self.begin(None)
         self._thread.join(timeout=1.0)
 
@@ -78,12 +85,12 @@ class _Member:
                 part(self._number)
             except BaseException as error:
                 self._error = error
-            # The function may hold whoever owns the team; nobody would ever let go of it.
+            # The function may hold whoever owns this worker; nobody would ever let go of it.
             self._part = part = None
             self._done.release()
 
 
-def _dismiss(members: list[_Member]) -> None:
+def _dismiss(members: list[Worker]) -> None:
     for member in members:
         member.leave()
 

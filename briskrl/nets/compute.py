@@ -28,6 +28,8 @@ class Compute:
     """Who computes; auto leaves the choice open."""
     threads: int = 1
     """Threads of the fused engine."""
+    overlap: bool = False
+    """Acting and updates take place at the same time."""
 
     @property
     def on_cpu(self) -> bool:

@@ -67,6 +67,9 @@ class TrainConfig:
     """Environments stepped together."""
     threads: Annotated[int, Meta(ge=1, le=1024)] = 1
     """Threads for environments and arithmetic; small networks are fastest with one."""
+    overlap: bool = False
+    """Collect and learn at the same time, in two threads: updates lag one iteration behind. For
+    algorithms with a replay memory, on the fused engine."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"
     """Where the networks live; auto takes an accelerator if there is one."""
     engine: Literal["auto", "fused", "torch"] = "auto"

@@ -24,6 +24,7 @@ from briskrl.train.config import TrainConfig
 from briskrl.train.curriculum import Curriculum, refuse_unlike_stages
 from briskrl.train.device import Arithmetic, choose_device
 from briskrl.train.learner import LEARNERS, Learner
+from briskrl.train.overlap import AwaitedRows, Overlap, refuse_overlap
 from briskrl.train.partial import PartialCollector
 from briskrl.train.resolve import stage_env_config
 from briskrl.train.staging import Rows, Staging
@@ -48,9 +49,18 @@ class Session:
         self.curriculum = Curriculum(config.curriculum)
         self.env = env or self._make_env()
         spec = self.env.env_spec
-        compute = Compute(self.device, config.amp, config.compile, config.engine, config.threads)
+        compute = Compute(
+            self.device,
+            amp=config.amp,
+            compile=config.compile,
+            # Only the fused engine can act while another thread learns.
+            engine="fused" if config.overlap and config.engine == "auto" else config.engine,
+            threads=config.threads,
+            overlap=config.overlap,
+        )
         self.algo = build_algorithm(config, spec, self.streams, compute)
         self.memory, self.cadence, self.learner = self._build_parts(spec)
+        self.overlap = self._build_overlap() if config.overlap else None
         self.collector = self._build_collector(spec)
         self.engine_note = _describe_engine(self.algo)
         """Which engine computes, and why."""
@@ -64,8 +74,12 @@ class Session:
 
     def iterate(self) -> EpisodeStats:
         """Collect transitions, do the updates due; returns the episodes that ended."""
-        self.last_collected, ended = self.collector.collect()
-        self.learner.learn(self.cadence.due(self.last_collected))
+        if self.overlap is None:
+            self.last_collected, ended = self.collector.collect()
+            self.learner.learn(self.cadence.due(self.last_collected))
+        else:
+            self.last_collected, ended = self.overlap.collect(self.collector)
+            self.overlap.owed += self.cadence.due(self.last_collected)
         self.clock.iterations += 1
         if self.curriculum.observe(self.last_collected, ended):
             self.curriculum.promote()
@@ -85,6 +99,7 @@ class Session:
                 "cadence": self.cadence.state(),
                 "streams": self.streams.state(),
                 "engine": self.algo.engines.name,
+                "owed": 0 if self.overlap is None else self.overlap.owed,
             }
         )
         parts = {
@@ -108,6 +123,8 @@ class Session:
         self.memory.load_state(parts["memory"])
         self.collector.load_state(parts["collector"])
         self.cadence.load_state(bookkeeping["cadence"])
+        if self.overlap is not None:
+            self.overlap.owed = bookkeeping["owed"]
         self.streams.load_state(bookkeeping["streams"])
         self.clock.load_state(clock)
 
@@ -162,6 +179,15 @@ class Session:
         )
         return memory, CADENCES.get(parts.cadence)(**parts.cadence_options), learner
 
+    def _build_overlap(self) -> Overlap:
+        engines = self.algo.engines
+        refuse_overlap(
+            replays=not hasattr(self.memory, "row"),
+            partial=getattr(self.env, "partial", False),
+            engine=engines.name,
+        )
+        return Overlap(self.learner, engines.now, self.timer)
+
     def _build_collector(self, spec: EnvSpec) -> Collecting:
         env, memory = self.env, self.memory
         holds_rollouts = hasattr(memory, "row")
@@ -181,6 +207,8 @@ class Session:
             rows = cast(RolloutMemory, memory)
         else:
             rows = Staging(memory, spec, env.num_envs)
+        if self.overlap is not None:
+            rows = AwaitedRows(rows, self.overlap)
         return Collector(env, self.algo, rows, self.timer, self.clock)
 
 

@@ -2,70 +2,113 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 
 from briskrl.algos.explore import EpsilonGreedy
+from briskrl.algos.fused.value_heads.kernels import Heads
 from briskrl.algos.fused.values import kernels
 from briskrl.algos.q_policy import support_of
 from briskrl.algos.value_engine import ValueParts
+from briskrl.core.arrays import aligned_zeros
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints
+from briskrl.fused.assistant import Assistant
 from briskrl.fused.kernels import TILE_ROWS, Net, pack_net
 from briskrl.fused.network import build_net, build_optimiser, build_reading, build_work
 from briskrl.fused.plan import Plan
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.build import QNetwork
-from briskrl.nets.flat import FlatParameters
+from briskrl.nets.flat import SPARE, FlatParameters
 
 _NO_MASK = np.zeros((0, 0), np.bool_)
-_NO_MASKS = np.zeros((0, 0, 0), np.bool_)
+_NO_MASKS = np.zeros((1, 0, 0), np.bool_)
+
+FOREVER = 1 << 62
+PATIENCE = 500
+"""Looks for something to do before the assistant sleeps, some hundred microseconds in all: waking
+it takes as long as it saves in one update."""
 
 
 class FusedValues:
     """See ValueEngine; for networks that are made of dense layers alone.
 
+    With two threads a batch is computed in two parts, one of them by an assistant if it is awake.
+    Results depend on the number of parts, but not on who computes them.
+
     Args:
         parts: What to act and learn with.
         explore: Where random actions come from.
         inputs: Numbers of one observation.
+        threads: Threads to use; more than two are of no use.
+        overlap: Acting goes on while updates are under way in another thread. It follows the
+            network as it was at the last `publish`, and `assist` lends the updates a hand.
     """
 
-    def __init__(self, parts: ValueParts, explore: EpsilonGreedy, inputs: int) -> None:
+    def __init__(
+        self,
+        parts: ValueParts,
+        explore: EpsilonGreedy,
+        inputs: int,
+        *,
+        threads: int = 1,
+        overlap: bool = False,
+    ) -> None:
         self._parts = parts
         self._explore = explore
         self._online, plan, self._heads = _net_of(parts, parts.online, parts.online_flat, inputs)
         self._target, _, _ = _net_of(parts, parts.target, parts.target_flat, inputs)
-        # Acting has a room of its own, so that it may go on while an update is under way.
-        self._work, self._acting = (build_work(plan, parts.online_flat) for _ in range(2))
-        self._padded = self._work.gradient.reshape(1, -1)
-        self._reading = build_reading(parts.online.inputs, self._online.values.dtype)
+        self._actor = _copy_of(self._online) if overlap else self._online
+        self._acting = build_work(plan, parts.online_flat)
+        dtype = self._online.values.dtype
+        self._padded = aligned_zeros((2 if threads > 1 or overlap else 1, plan.num_gradient), dtype)
+        self._rooms = [
+            kernels.Room(
+                work=build_work(plan, parts.online_flat)._replace(gradient=gradient),
+                chosen=np.zeros(TILE_ROWS, np.int64),
+                goals=np.zeros((TILE_ROWS, parts.config.atoms), dtype),
+            )
+            for gradient in self._padded
+        ]
+        self._reading = build_reading(parts.online.inputs, dtype)
         self._optimiser = build_optimiser(parts.guard, parts.online_flat)
-        atoms = parts.config.atoms
-        self._chosen = np.zeros(TILE_ROWS, np.int64)
-        self._goals = np.zeros((TILE_ROWS, atoms), self._online.values.dtype)
         self._greedy = np.zeros(0, np.int64)
-        self._errors = np.zeros((0, 0), np.float32)
-        self._noise = np.zeros((0, 2, plan.num_noise), np.float32)
-        self._rules = np.zeros(4, np.int64)
-        self._losses = np.zeros(2)
+        self._noise_size = plan.num_noise
+        self._totals = np.zeros(2)
+        self._board = np.zeros(kernels.BOARD_SIZE, np.int64)
         self._seen: Batch | None = None
+        self._lesson: kernels.Lesson | None = None
+        self._has_assistant = threads > 1 and not overlap
+        self._assistant: Assistant | None = None
         self.refresh()
 
     def refresh(self) -> None:
         """See ValueEngine."""
         pack_net(self._online)
         pack_net(self._target)
+        self.publish()
+
+    def refresh_target(self) -> None:
+        """See ValueEngine."""
+        pack_net(self._target)
+
+    def publish(self) -> None:
+        """Let acting follow the network as it is now; to be called while nobody updates it."""
+        if self._actor is not self._online:
+            np.copyto(self._actor.values, self._online.values)
+            np.copyto(self._actor.packed, self._online.packed)
 
     def act(self, obs: Array, mask: Bools | None, epsilon: float, out: Ints) -> None:
         """See ValueEngine."""
         count = len(obs)
         if len(self._greedy) != count:
             self._greedy = np.zeros(count, np.int64)
-        if len(self._online.noise):
+        if self._noise_size:
             parts = self._parts
-            self._online.noise[:] = parts.online.draw_noise(parts.noise).numpy()
-            pack_net(self._online)
+            self._actor.noise[:] = parts.online.draw_noise(parts.acting_noise).numpy()
+            pack_net(self._actor)
         kernels.act_greedily(
-            self._online,
+            self._actor,
             self._heads,
             self._reading,
             self._acting,
@@ -79,66 +122,115 @@ class FusedValues:
 
     def update(self, batch: Batch, updates: int, before: int) -> Floats:
         """See ValueEngine."""
-        if batch is not self._seen:
-            self._look_at(batch)
+        lesson = self._lesson_on(batch)
         config = self._parts.config
         period = config.target_every if config.target_unit == "updates" else 0
-        self._rules[:] = updates, before, period, config.double
-        self._draw_noise(updates)
-        kernels.update_values(
-            self._online,
-            self._target,
-            self._heads,
-            self._reading,
-            self._work,
-            self._padded,
-            self._optimiser,
-            self._batch,
-            self._noise,
-            self._rules,
-            self._chosen,
-            self._goals,
-            self._errors,
-            self._losses,
-        )
+        lesson.rules[:] = updates, before, period, config.double
+        self._draw_noise(lesson, updates)
+        if self._assistant is not None:
+            self._assistant.wake()
+        kernels.update_values(lesson, self._rooms[0], self._rooms[-1])
         self._parts.guard.check()
-        return self._errors
+        errors: Floats = lesson.errors
+        return errors
+
+    def expect(self) -> None:
+        """Another thread is about to begin updates; `assist` will wait for their end."""
+        self._board[kernels.LEAVE] = 0
+
+    def let_go(self) -> None:
+        """Tell `assist` that the updates are done."""
+        self._board[kernels.LEAVE] = 1
+
+    def assist(self) -> None:
+        """Lend updates in another thread a hand until they are done."""
+        if self._lesson is not None:
+            kernels.assist(self._lesson, self._rooms[-1], FOREVER)
 
     def drain(self) -> dict[str, float]:
         """See ValueEngine."""
-        total, count = self._losses.tolist()
-        self._losses.fill(0)
+        total, count = self._totals.tolist()
+        self._totals.fill(0)
         return {"loss": total / count} if count else {}
 
-    def _look_at(self, batch: Batch) -> None:
-        """Prepare for a batch's buffers, which come again and again."""
-        updates, size = batch.reward.shape
-        self._batch = kernels.Transitions(
-            obs=batch.obs.reshape(updates, size, -1),
-            action=batch.action,
-            reward=batch.reward,
-            next_obs=batch.next_obs.reshape(updates, size, -1),
-            discount=batch.discount,
-            weight=batch.weight,
-            next_mask=_NO_MASKS if batch.next_mask is None else batch.next_mask,
-        )
-        self._errors = np.zeros((updates, size), np.float32)
-        self._noise = np.zeros((updates, *self._noise.shape[1:]), np.float32)
-        self._seen = batch
+    def _lesson_on(self, batch: Batch) -> kernels.Lesson:
+        """The lesson about a batch's buffers, which come again and again."""
+        if self._lesson is None or batch is not self._seen:
+            self._dismiss()
+            self._seen = batch
+            self._lesson = self._prepare(batch)
+            if self._has_assistant:
+                self._hire(self._lesson)
+        return self._lesson
 
-    def _draw_noise(self, updates: int) -> None:
+    def _prepare(self, batch: Batch) -> kernels.Lesson:
+        updates, size = batch.reward.shape
+        return kernels.Lesson(
+            online=self._online,
+            target=self._target,
+            heads=self._heads,
+            reading=self._reading,
+            optimiser=self._optimiser,
+            batch=kernels.Transitions(
+                obs=batch.obs.reshape(updates, size, -1),
+                action=batch.action,
+                reward=batch.reward,
+                next_obs=batch.next_obs.reshape(updates, size, -1),
+                discount=batch.discount,
+                weight=batch.weight,
+                next_mask=_NO_MASKS if batch.next_mask is None else batch.next_mask,
+            ),
+            noise=np.zeros((updates, 2, self._noise_size), self._online.values.dtype),
+            rules=np.zeros(4, np.int64),
+            errors=np.zeros((updates, size), np.float32),
+            losses=np.zeros(len(self._padded)),
+            totals=self._totals,
+            padded=self._padded,
+            board=self._board,
+        )
+
+    def _hire(self, lesson: kernels.Lesson) -> None:
+        # Nothing here refers to this object, which the thread would keep alive.
+        board, room = self._board, self._rooms[-1]
+        board[kernels.LEAVE] = 0
+
+        def leave() -> None:
+            board[kernels.LEAVE] = 1
+
+        # Compiled here and now: the thread would be at it while the first updates are done.
+        kernels.assist(lesson, room, 0)
+        self._assistant = Assistant(lambda: kernels.assist(lesson, room, PATIENCE), leave)
+        self._end = weakref.finalize(self, self._assistant.stop)
+
+    def _dismiss(self) -> None:
+        if self._assistant is not None:
+            self._end()
+            self._assistant = None
+
+    def _draw_noise(self, lesson: kernels.Lesson, updates: int) -> None:
         """Noise for both networks and every update, in the order in which torch draws it."""
         parts = self._parts
         if not parts.config.noisy:
             return
-        for noise in self._noise[:updates]:
+        for noise in lesson.noise[:updates]:
             noise[0] = parts.online.draw_noise(parts.noise).numpy()
             noise[1] = parts.target.draw_noise(parts.noise).numpy()
 
 
+def _copy_of(net: Net) -> Net:
+    """A network of its own, with the same numbers."""
+    spare = aligned_zeros((len(net.values) + SPARE,), net.values.dtype)
+    return net._replace(
+        values=spare[: len(net.values)],
+        packed=net.packed.copy(),
+        straight=net.straight.copy(),
+        noise=net.noise.copy(),
+    )
+
+
 def _net_of(
     parts: ValueParts, network: QNetwork, flat: FlatParameters, inputs: int
-) -> tuple[Net, Plan, kernels.Heads]:
+) -> tuple[Net, Plan, Heads]:
     """A value network as kernels see it."""
     assert isinstance(network.body, MLPBody)
     head = network.head
@@ -147,7 +239,7 @@ def _net_of(
     features = plan.body(network.body, plan.obs)
     advantage = plan.dense(head.advantage, features)
     value = None if head.value is None else plan.dense(head.value, features)
-    heads = kernels.Heads(
+    heads = Heads(
         advantage_at=advantage.at,
         advantage_row=advantage.row,
         value_at=-1 if value is None else value.at,

@@ -28,7 +28,7 @@ from briskrl.fused.kernels import (
     take_rows,
 )
 from briskrl.intrinsics import cycles, exchange_if, look, publish
-from briskrl.jit import helper, kernel, sched_yield
+from briskrl.jit import helper, kernel, sched_yield, usleep
 from briskrl.nets.kernels import within
 
 
@@ -107,16 +107,17 @@ class Lesson(NamedTuple):
     CLAIMED,
     DONE,
     ALONE,
-    CALLS,
     LEAVE,
     BOARD_SIZE,
-) = (0, 1, 8, 16, 24, 32, 40, 48)
+) = (0, 1, 8, 16, 24, 32, 40)
 """Places on the board, those that different threads write a cache line apart."""
 
 LOST = 500_000
 """Cycles of waiting after which a partner seems to have lost its core."""
 ROUNDS_ALONE = 256
 """Updates that are then done without it."""
+LOOKS_AWAKE, NAP_US = 2000, 50
+"""Looks in vain before naps, and how long those are."""
 
 
 @helper
@@ -265,19 +266,20 @@ def update_values(lesson, room, other):
         if period > 0 and (done + k + 1) % period == 0:
             copy_numbers(target.values, online.values)
             pack(target)
-    publish(lesson.board, CALLS, lesson.board[CALLS] + 1)
     restore_denormals(control)
 
 
 @kernel
-def assist(lesson, other, calls, patience):
+def assist(lesson, other, patience):
     """Compute second parts of batches while another thread is in `update_values`.
+
+    Returns when the board says so, or after `patience` looks in vain. Whoever looks in vain offers
+    its core to others, and naps when that does not help.
 
     Args:
         lesson: What is learnt there.
         other: Where to compute.
-        calls: Return when so many calls have ended; -1 waits for none.
-        patience: Return after so many looks in vain.
+        patience: Looks in vain before returning.
     """
     control = flush_denormals()
     board = lesson.board
@@ -289,9 +291,12 @@ def assist(lesson, other, calls, patience):
                 learn_part(lesson, other, board[UPDATE], 1)
                 publish(board, DONE, number)
             looks = 0
-        elif (calls >= 0 and look(board, CALLS) >= calls) or look(board, LEAVE):
+        elif look(board, LEAVE):
             break
         else:
             looks += 1
-            sched_yield()
+            if looks < LOOKS_AWAKE:
+                sched_yield()
+            else:
+                usleep(NAP_US)
     restore_denormals(control)

@@ -1,0 +1,1 @@
+"""What the outputs of a value network mean, for the fused engine."""

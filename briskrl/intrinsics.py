@@ -1,0 +1,72 @@
+"""Numbers that several threads of compiled code see at once, and a clock for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+def _pointer(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    """Where element values[1] of the array values[0] is."""
+    array = context.make_array(signature.args[0])(context, builder, values[0])
+    return builder.gep(array.data, [values[1]])
+
+
+@intrinsic
+def fetch_add(typing, array, index, number):
+    """Add to an element that other threads see too; returns what it was before."""
+
+    def generate(context, builder, signature, values):
+        place = _pointer(context, builder, signature, values)
+        return builder.atomic_rmw("add", place, values[2], "seq_cst")
+
+    return types.int64(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def publish(typing, array, index, number):
+    """Set an element; whoever sees it sees everything written before."""
+
+    def generate(context, builder, signature, values):
+        place = _pointer(context, builder, signature, values)
+        return builder.atomic_rmw("xchg", place, values[2], "seq_cst")
+
+    return types.int64(array, types.int64, types.int64), generate
+
+
+@intrinsic
+def look(typing, array, index):
+    """An element as other threads left it, and everything they wrote before."""
+
+    def generate(context, builder, signature, values):
+        return builder.load_atomic(_pointer(context, builder, signature, values), "seq_cst", 8)
+
+    return types.int64(array, types.int64), generate
+
+
+@intrinsic
+def exchange_if(typing, array, index, expected, number):
+    """Set an element if it is as expected; returns whether it was. One of several threads wins."""
+
+    def generate(context, builder, signature, values):
+        place = _pointer(context, builder, signature, values)
+        result = builder.cmpxchg(place, values[2], values[3], "seq_cst", "seq_cst")
+        return builder.extract_value(result, 1)
+
+    return types.boolean(array, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def cycles(typing):
+    """A clock that counts processor cycles, or something of that order."""
+
+    def generate(context, builder, signature, values):
+        kind = ir.FunctionType(ir.IntType(64), [])
+        name = "llvm.readcyclecounter"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [])
+
+    return types.int64(), generate
