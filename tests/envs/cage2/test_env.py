@@ -269,3 +269,23 @@ def test_make_env_builds_it_and_the_heuristic_defends() -> None:
         returns[name] = env.drain_stats().ret.mean()
     assert returns["sleep"] < -400
     assert returns["h"] > -25
+
+
+def test_next_step_resets_take_a_step_of_their_own() -> None:
+    env = Cage2VecEnv(3, length=2, red="sleep", autoreset_mode="NextStep")
+    env.reset(seed=0)
+    restore = np.full(3, 132)
+    rewards = [env.step(restore)[1].tolist() for _ in range(6)]
+    assert rewards == [[-1] * 3, [-1] * 3, [0] * 3] * 2
+
+
+def test_a_disabled_reset_holds_the_last_moment_until_it_is_asked_for() -> None:
+    env = Cage2VecEnv(2, length=2, red="meander", autoreset_mode="Disabled")
+    env.reset(seed=0)
+    for _ in range(2):
+        env.step(np.zeros(2, np.int64))
+    assert env.truth().steps.tolist() == [2, 2]
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step(np.zeros(2, np.int64))
+    env.reset(options={"reset_mask": np.array([True, True])})
+    assert env.truth().steps.tolist() == [0, 0]
