@@ -33,6 +33,11 @@ class TrainFigures:
     env: str
     algo: str
     warmup_s: float
+    flops_per_step: float
+    """See Effort, as for the next three."""
+    achieved_gflops: float | None
+    machine_gflops: float | None
+    machine_fraction: float | None
     updates: int
     updates_per_transition: float
     early_ratio: float | None
@@ -100,6 +105,9 @@ def _figures(
     )
     wall_s = result.wall_s - relay.paused.wall_s
     cpu_s = result.cpu_s - relay.paused.cpu_s
+    # The run's own rates count the CPU of others' turns.
+    share = result.cpu_s / max(1e-9, cpu_s)
+    achieved, fraction = result.achieved_gflops, result.machine_fraction
     starts = [cost_ratio(pairs) for pairs in relay.starts]
     return TrainFigures(
         steps=result.env_steps,
@@ -112,6 +120,10 @@ def _figures(
         env=config.env,
         algo=config.algo,
         warmup_s=result.warmup_s,
+        flops_per_step=result.flops_per_step,
+        achieved_gflops=None if achieved is None else achieved * share,
+        machine_gflops=result.machine_gflops,
+        machine_fraction=None if fraction is None else fraction * share,
         updates=result.updates,
         updates_per_transition=result.updates_per_transition,
         early_ratio=cost_ratio([pair for pairs in relay.starts for pair in pairs]),

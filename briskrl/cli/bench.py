@@ -92,6 +92,8 @@ The whole training loop, as `brisk train` runs it, in a folder that is removed a
   late_cost_ratio   CPU per step in the last fifth over that in the second: 1 means no slowing down
   *_single_pass     the same two ratios within the one run, moments apart, with the machine's unrest
   steady_spread     how far such a ratio moves in the rest of the run, by that unrest alone
+  machine_fraction  achieved_gflops (the networks' arithmetic per CPU second) over machine_gflops,
+                    the best that one thread of this machine can do: see brisk bench machine
   rss_growth_mb     memory growth from the end of warm-up to the end
   phases            where the time went
 

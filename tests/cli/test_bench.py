@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from briskrl.train.machine import known_machine
 from tests.cli.conftest import Brisk, environment
 from tests.cli.test_light import HEAVY
 
@@ -64,7 +65,11 @@ def test_bench_train_tells_speed_steadiness_and_phases(brisk: Brisk, tmp_path: P
     words = ("--algo", "dqn", "--steps", "12000", *SMALL, "--seed", "1", "--json")
     figures = answer(brisk("bench", "train", "snake", *words))
     positive(figures, *SPEED, "updates_per_transition", "early_ratio", "late_cost_ratio")
-    positive(figures, "warmup_s", "updates")
+    positive(figures, "warmup_s", "updates", "flops_per_step", "machine_fraction")
+    done = figures["flops_per_step"] * figures["steps"]
+    assert figures["achieved_gflops"] == pytest.approx(1e-9 * done / figures["cpu_s"], rel=1e-3)
+    share = figures["machine_fraction"]
+    assert figures["achieved_gflops"] == pytest.approx(share * figures["machine_gflops"])
     assert figures["steps"] == 12000
     assert figures["updates_per_transition"] == pytest.approx(0.03125, rel=0.01)
     low, high = figures["steady_spread"]
@@ -120,6 +125,28 @@ def test_bench_peers_compares_ppo_in_three_settings(brisk: Brisk) -> None:
         positive(match, "ours_steps_per_cpu_s", "peer_steps_per_cpu_s", "ratio")
         assert (match["ours"]["num_envs"], match["peer"]["num_envs"]) == (ours, peer)
     assert {"pufferlib", "tianshou", "sample-factory"} == set(figures["others"])
+
+
+def test_bench_machine_measures_and_saves_for_later_runs(
+    brisk: Brisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    figures = answer(brisk("bench", "machine", "--seconds", "0.1", "--json"))
+    positive(figures, "gflops", "cores")
+    rates = [rate for product in figures["products"].values() for rate in product.values()]
+    assert figures["gflops"] == max(
+        max(product["torch"], product["fused"]) for product in figures["products"].values()
+    )
+    if figures["cores"] > 1:
+        positive(figures, "two_threads_gflops")
+        assert None not in rates
+    positive(figures["memory_gb_per_s"], "copy", "triad")
+    positive(figures["calls"], "python_us", "kernel_us", "torch_us")
+    assert Path(figures["saved_as"]).parent == tmp_path / "cache" / "briskrl"
+    known = known_machine()
+    assert known is not None
+    assert known.fingerprint == figures["fingerprint"]
+    assert known.calibration.gflops == figures["gflops"]
 
 
 def test_without_the_peer_the_way_to_install_it_is_told() -> None:
