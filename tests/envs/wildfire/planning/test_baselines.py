@@ -24,7 +24,7 @@ SEARCH = 3000
 @pytest.fixture(scope="module")
 def prepared():
     config = WildfireConfig(height=14, width=13, n_settlements=1, protect_above=5.0)
-    return prepare(config, 1)
+    return prepare(config, 2)
 
 
 def plan(prepared, name, *, budget=BUDGET, search=SEARCH):
