@@ -41,18 +41,13 @@ def fire_frames(
     ]
 
 
-def write_fire_gif(
-    path: str | Path, scene: Scene, treated: Bools, cell: int, weather: int, *, fps: float = 12.0
-) -> int:
-    """Write `fire_frames` as an endlessly repeating GIF; returns the number of frames."""
+def write_fire_gif(path: str | Path, frames: list[Image], *, fps: float = 12.0) -> None:
+    """Write frames as an endlessly repeating GIF; the last one stays for a while."""
     from PIL import Image as Pillow
 
-    images = [
-        Pillow.fromarray(frame).quantize(64) for frame in fire_frames(scene, treated, cell, weather)
-    ]
+    images = [Pillow.fromarray(frame).quantize(64) for frame in frames]
     durations = [round(1000 / fps)] * (len(images) - 1) + [1500]
     images[0].save(path, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
-    return len(images)
 
 
 def comparison(scene: Scene, treated: Bools, fires: Fires, *, cell_px: int = 12) -> Image:
