@@ -41,7 +41,7 @@ class Cage2Config:
     restore_memory: bool = False
     """Add per host whether blue has restored it in this episode."""
     clock: bool = False
-    """Add the share of the episode that is over."""
+    """Add the steps so far, in hundreds, at most 1; how long the episode will be is not told."""
     terminal: bool = False
     """Let episodes terminate, so that values do not look beyond; by default they are cut off."""
 

@@ -124,7 +124,15 @@ def test_restore_memory_and_clock_tell_what_blue_did_and_when() -> None:
         which = row >= 132
         restored[which, row[which] - 132] = 1
         np.testing.assert_array_equal(seen[step][:, parts["restores"]], restored)
-        np.testing.assert_allclose(seen[step][:, parts["clock"]], step / 60, rtol=1e-6)
+        np.testing.assert_allclose(seen[step][:, parts["clock"]], step / 100, rtol=1e-6)
+
+
+def test_the_clock_does_not_tell_the_length() -> None:
+    for length in (30, 150):
+        env, seen, _ = played(2, length, clock=True)
+        clock = seen[:, 0, env.layout.parts()["clock"]][:, 0]
+        steps = np.arange(length + 1)
+        np.testing.assert_allclose(clock, np.minimum(steps / 100, 1), rtol=1e-6)
 
 
 def test_a_new_episode_remembers_nothing() -> None:

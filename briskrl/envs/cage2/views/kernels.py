@@ -24,7 +24,6 @@ from briskrl.envs.cage2.row.kernels import (
     R_EVENTS_AT,
     R_FINAL,
     R_FRAMES,
-    R_LENGTH,
     R_MASK,
     R_MORE,
     R_REDUCED,
@@ -136,8 +135,9 @@ def observe_more(rules, t, words, i32, i16, base, obs, at):
     if rules[R_RESTORES_AT]:
         spread_bits(np.uint64(i16[small + RESTORED]), NUM_HOSTS, obs, at + rules[R_RESTORES_AT])
     if rules[R_CLOCK_AT]:
-        share = np.float32(i32[base * 2 + STEPS]) / np.float32(rules[R_LENGTH])
-        obs[at + rules[R_CLOCK_AT]] = share
+        # Not as a share of the episode: blue is not told how long it will be.
+        hundreds = np.float32(i32[base * 2 + STEPS]) / np.float32(100.0)
+        obs[at + rules[R_CLOCK_AT]] = min(hundreds, np.float32(1.0))
 
 
 @helper
