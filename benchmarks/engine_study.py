@@ -1,0 +1,311 @@
+"""Whether learning comes out the same with both engines: score curves of torch and fused runs.
+
+Every algorithm trains on every environment with ten seeds per engine, the seeds of one engine apart
+from those of the other, so that all runs are independent. At eight times along the way the greedy
+policy plays fresh games. Final scores are compared by an exact two-sided rank test (Mann and
+Whitney 1947, ties by midranks); bands are 95 % intervals of the mean over seeds. Every run is a
+line of a JSON file, and a study that was interrupted goes on where it was. Prints Markdown;
+progress goes to standard error.
+
+    python benchmarks/engine_study.py engine_study.jsonl --jobs 2 --plot engines_learning.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFont
+
+from briskrl import TrainConfig
+from briskrl.algos.registry import ALGOS
+from briskrl.bench.stopwatch import Stopwatch
+from briskrl.core.registry import load_object
+from briskrl.train.evaluate import Agent, evaluate_agent
+from briskrl.train.resolve import complete
+from briskrl.train.session import Session
+from briskrl.train.warmup import warm_up
+
+ENGINES = ("fused", "torch")
+POINTS = 8
+"""Times along a run at which the greedy policy plays."""
+
+STEPS = {
+    ("snake", "dqn"): 500_000,
+    ("snake", "rainbow"): 180_000,
+    ("snake", "ppo"): 800_000,
+    ("cartpole", "dqn"): 500_000,
+    ("cartpole", "rainbow"): 180_000,
+    ("cartpole", "ppo"): 800_000,
+}
+"""Transitions per run: what torch does in ten to twenty seconds on one core."""
+
+
+@dataclass
+class Run:
+    """One training run."""
+
+    env: str
+    algo: str
+    engine: str
+    seed: int
+    limit: int
+    """Transitions asked for."""
+    games: int
+    """Fresh games per score."""
+    steps: list[int] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    """Mean score of the greedy policy after so many transitions."""
+    updates: int = 0
+    cpu_s: float = 0.0
+    """Training alone, without warm-up and games."""
+
+    @property
+    def name(self) -> tuple[object, ...]:
+        """What makes a run another run."""
+        return (self.env, self.algo, self.engine, self.seed, self.limit, self.games)
+
+
+def plan(tasks: Sequence[tuple[str, str]], seeds: int, games: int, scale: float) -> Iterator[Run]:
+    """All runs: those of the fused engine first, and all tasks with one seed before the next."""
+    for number, engine in enumerate(ENGINES):
+        for seed in range(number * seeds, (number + 1) * seeds):
+            for env, algo in tasks:
+                yield Run(env, algo, engine, seed, round(STEPS[env, algo] * scale), games)
+
+
+def measure(run: Run) -> Run:
+    """Train one run, and let its policy play on the way."""
+    config = TrainConfig(
+        env=run.env, algo=run.algo, engine=run.engine, seed=run.seed, steps=run.limit
+    )
+    watch = Stopwatch()
+    with closing(Session(complete(config))) as session:
+        warm_up(session)
+        clock = session.clock
+        for point in range(1, POINTS + 1):
+            while clock.env_steps < run.limit * point // POINTS:
+                with watch:
+                    session.iterate()
+            run.steps.append(clock.env_steps)
+            run.scores.append(play(session, run.games, seed=1000 * run.seed + point))
+        run.updates, run.cpu_s = clock.updates, watch.cpu_s
+    return run
+
+
+def play(session: Session, games: int, seed: int) -> float:
+    """Mean score of the present policy in fresh games, greedy."""
+    config, spec = session.config, session.env.env_spec
+    arrays = session.algo.state()["model"].arrays
+    make = load_object(ALGOS.get(config.algo).policy)
+    policy = make(config.algo_config, spec.obs, spec.action, arrays)
+    agent = Agent(policy, config.env, config.env_config)
+    return evaluate_agent(agent, episodes=games, seed=seed).mean_score
+
+
+def study(wanted: list[Run], path: Path, jobs: int) -> list[Run]:
+    """Do the runs that the file does not have yet; returns all that are wanted."""
+    known = {run.name: run for run in read(path)}
+    missing = [run for run in wanted if run.name not in known]
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool, path.open("a") as file:
+        for done in as_completed([pool.submit(measure, run) for run in missing]):
+            run = done.result()
+            known[run.name] = run
+            file.write(json.dumps(asdict(run)) + "\n")
+            file.flush()
+            print(*run.name[:4], f"{run.scores[-1]:.1f} {run.cpu_s:.1f} s", file=sys.stderr)
+    return [known[run.name] for run in wanted]
+
+
+def read(path: Path) -> list[Run]:
+    if not path.exists():
+        return []
+    return [Run(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
+    """The chance of ranks at least as uneven as these, if both samples are from one source.
+
+    Counts the subsets of all ranks that are as large as the first sample, by their sum.
+    """
+    numbers = np.array([*first, *second])
+    # Twice the midranks, which are whole.
+    ranks = [int((numbers < x).sum() + (numbers <= x).sum() + 1) for x in numbers]
+    size, total = len(first), sum(ranks)
+    ways = [{0: 1}] + [{} for _ in range(size)]
+    for rank in ranks:
+        for count in range(size, 0, -1):
+            for below, number in ways[count - 1].items():
+                ways[count][below + rank] = ways[count].get(below + rank, 0) + number
+    uneven = abs(sum(ranks[:size]) * len(numbers) - size * total)
+    extreme = sum(
+        number
+        for value, number in ways[size].items()
+        if abs(value * len(numbers) - size * total) >= uneven
+    )
+    return extreme / sum(ways[size].values())
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """The same chances for a family of tests, of which one may seem uneven by accident (1979)."""
+    adjusted, highest = [0.0] * len(chances), 0.0
+    for passed, index in enumerate(np.argsort(chances)):
+        highest = max(highest, min(1.0, chances[index] * (len(chances) - passed)))
+        adjusted[index] = highest
+    return adjusted
+
+
+def band(curves: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """95 % interval of the mean over seeds at every point, by 10,000 resamples of (S, P) curves."""
+    chosen = np.random.default_rng(0).integers(0, len(curves), (10_000, len(curves)))
+    low, high = np.quantile(curves[chosen].mean(1), (0.025, 0.975), axis=0)
+    return low, high
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both engines on one task; arrays are (seeds, points)."""
+
+    env: str
+    algo: str
+    steps: list[int]
+    curves: dict[str, NDArray[np.float64]]
+    cpu_s: dict[str, float]
+
+    @property
+    def chance(self) -> float:
+        """Of final scores as uneven as these."""
+        return rank_test(*(list(self.curves[engine][:, -1]) for engine in ENGINES))
+
+    @property
+    def chance_on_the_way(self) -> float:
+        """The same of mean scores over the whole curve: how fast was learnt."""
+        return rank_test(*(list(self.curves[engine].mean(1)) for engine in ENGINES))
+
+    @property
+    def overlapping(self) -> int:
+        """Points at which the bands have something in common."""
+        (low, high), (other_low, other_high) = (band(self.curves[name]) for name in ENGINES)
+        return int(((low <= other_high) & (other_low <= high)).sum())
+
+
+def compare(runs: list[Run]) -> list[Comparison]:
+    found = []
+    for env, algo in dict.fromkeys((run.env, run.algo) for run in runs):
+        mine = [run for run in runs if (run.env, run.algo) == (env, algo)]
+        by_engine = {name: [run for run in mine if run.engine == name] for name in ENGINES}
+        curves = {name: np.array([run.scores for run in some]) for name, some in by_engine.items()}
+        cpu_s = {name: fmean(run.cpu_s for run in some) for name, some in by_engine.items()}
+        found.append(Comparison(env, algo, mine[0].steps, curves, cpu_s))
+    return found
+
+
+def table(found: list[Comparison]) -> str:
+    header = ["environment", "algorithm", "steps", "fused", "torch", "p", "p (Holm)", "p of curve"]
+    header += ["bands overlap", "CPU s fused / torch"]
+    lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
+    for each, adjusted in zip(found, holm([each.chance for each in found]), strict=True):
+        last = [each.curves[name][:, -1] for name in ENGINES]
+        cells = [
+            each.env,
+            each.algo,
+            f"{each.steps[-1] / 1000:.0f} k",
+            *(f"{some.mean():.1f} ± {some.std(ddof=1):.1f}" for some in last),
+            f"{each.chance:.3f}",
+            f"{adjusted:.3f}",
+            f"{each.chance_on_the_way:.3f}",
+            f"{each.overlapping} of {POINTS}",
+            f"{each.cpu_s['fused']:.1f} / {each.cpu_s['torch']:.1f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+COLOURS = {"fused": (214, 96, 20), "torch": (32, 96, 176)}
+PANEL, MARGIN = (420, 280), (64, 44, 16, 44)
+"""Size of a panel, and what is left of it, above, right and below for words."""
+
+
+def draw(found: list[Comparison], path: Path, columns: int = 3) -> None:
+    """Curves and bands of both engines, one panel per task."""
+    rows = -(-len(found) // columns)
+    picture = Image.new("RGB", (PANEL[0] * columns, PANEL[1] * rows), "white")
+    for index, each in enumerate(found):
+        picture.paste(panel(each), (index % columns * PANEL[0], index // columns * PANEL[1]))
+    picture.save(path, optimize=True)
+
+
+def panel(each: Comparison) -> Image.Image:
+    """One task, drawn at twice the size for smooth lines."""
+    picture = Image.new("RGB", (2 * PANEL[0], 2 * PANEL[1]), "white")
+    pen = ImageDraw.Draw(picture, "RGBA")
+    font, left, top = ImageFont.load_default(24), 2 * MARGIN[0], 2 * MARGIN[1]
+    right, bottom = 2 * (PANEL[0] - MARGIN[2]), 2 * (PANEL[1] - MARGIN[3])
+    bands = {name: band(each.curves[name]) for name in ENGINES}
+    highest = 1.08 * max(float(high.max()) for _, high in bands.values())
+
+    def place(step: float, score: float) -> tuple[float, float]:
+        across, up = step / each.steps[-1], score / highest
+        return left + across * (right - left), bottom - up * (bottom - top)
+
+    for mark in range(5):
+        score, step = highest * mark / 4, each.steps[-1] * mark / 4
+        pen.line([place(0, score), place(each.steps[-1], score)], fill=(0, 0, 0, 40), width=2)
+        pen.text((left - 12, place(0, score)[1]), f"{score:.3g}", "black", font, anchor="rm")
+        under = (place(step, 0)[0], bottom + 12)
+        pen.text(under, f"{step / 1000:.0f} k", "black", font, anchor="mt")
+    pen.text((left, 20), f"{each.algo} on {each.env}, p = {each.chance:.2f}", "black", font)
+    for number, name in enumerate(ENGINES):
+        low, high = bands[name]
+        edge = [place(*point) for point in zip(each.steps, high, strict=True)]
+        edge += [place(*point) for point in zip(each.steps[::-1], low[::-1], strict=True)]
+        pen.polygon(edge, fill=(*COLOURS[name], 60))
+        middle = each.curves[name].mean(0)
+        pen.line(
+            [place(*point) for point in zip(each.steps, middle, strict=True)], COLOURS[name], 5
+        )
+        pen.text((left + 20, top + 10 + 30 * number), name, COLOURS[name], font)
+    return picture.resize(PANEL, Image.Resampling.LANCZOS)
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path, help="file of JSON lines, one per run")
+    parser.add_argument("--seeds", type=int, default=10, help="runs per engine and task")
+    parser.add_argument("--games", type=int, default=200, help="fresh games per score")
+    parser.add_argument("--scale", type=float, default=1.0, help="times the steps of every run")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--envs", nargs="+", default=["snake", "cartpole"])
+    parser.add_argument("--algos", nargs="+", default=["dqn", "rainbow", "ppo"])
+    parser.add_argument("--plot", type=Path, help="picture of the curves to write")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str]) -> None:
+    args = parse(argv)
+    tasks = [task for task in STEPS if task[0] in args.envs and task[1] in args.algos]
+    wanted = list(plan(tasks, args.seeds, args.games, args.scale))
+    found = compare(study(wanted, args.results, args.jobs))
+    print(table(found))
+    print(
+        f"\nMean and deviation over {args.seeds} seeds per engine of final scores, each the mean "
+        f"of {args.games} fresh games."
+    )
+    if args.plot:
+        draw(found, args.plot)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
