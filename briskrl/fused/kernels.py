@@ -320,25 +320,27 @@ def _mix_noise(net, layer):
 
 @helper
 def collect_gradient(net, padded, gradients):
-    """Write the flat gradient from the padded sums of all threads (T, G), in their order."""
-    for lane in range(1, padded.shape[0]):
-        add_numbers(padded[0], padded[lane])
-    total = padded[0]
+    """Write the flat gradient: the sum of padded ones (P, G), in their order."""
     for k in range(net.layers.shape[0]):
         layer = net.layers[k]
         inputs, outputs, below = layer[INPUTS], layer[OUTPUTS], layer[SOURCE_ROW]
-        at, weight_at = layer[GRADIENT_AT], layer[WEIGHT_AT]
-        bias = total[at + outputs * below : at + outputs * below + outputs]
-        copy_numbers(gradients[layer[BIAS_AT] : layer[BIAS_AT] + outputs], bias)
+        at, weight_at, bias_at = layer[GRADIENT_AT], layer[WEIGHT_AT], layer[BIAS_AT]
+        _sum_parts(padded, at + outputs * below, gradients, bias_at, outputs)
         if inputs == below:
-            whole = outputs * inputs
-            copy_numbers(gradients[weight_at : weight_at + whole], total[at : at + whole])
+            _sum_parts(padded, at, gradients, weight_at, outputs * inputs)
         else:
             for o in range(outputs):
-                row = total[at + o * below : at + o * below + inputs]
-                copy_numbers(gradients[weight_at + o * inputs : weight_at + (o + 1) * inputs], row)
+                _sum_parts(padded, at + o * below, gradients, weight_at + o * inputs, inputs)
         if layer[NOISE_AT] >= 0:
             _slopes_of_noise(net, layer, gradients)
+
+
+@inlined
+def _sum_parts(padded, at, gradients, to, count):
+    """gradients[to : to + count] = the sum of padded[:, at : at + count]."""
+    copy_numbers(gradients[to : to + count], padded[0, at : at + count])
+    for part in range(1, padded.shape[0]):
+        add_numbers(gradients[to : to + count], padded[part, at : at + count])
 
 
 @helper

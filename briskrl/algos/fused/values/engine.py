@@ -14,7 +14,7 @@ from briskrl.algos.value_engine import ValueParts
 from briskrl.core.arrays import aligned_zeros
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints
 from briskrl.fused.assistant import Assistant
-from briskrl.fused.kernels import TILE_ROWS, Net, pack_net
+from briskrl.fused.kernels import TILE_ROWS, Net, Optimiser, pack_net
 from briskrl.fused.network import build_net, build_optimiser, build_reading, build_work
 from briskrl.fused.plan import Plan
 from briskrl.nets.bodies import MLPBody
@@ -25,16 +25,17 @@ _NO_MASK = np.zeros((0, 0), np.bool_)
 _NO_MASKS = np.zeros((1, 0, 0), np.bool_)
 
 FOREVER = 1 << 62
-PATIENCE = 500
-"""Looks for something to do before the assistant sleeps, some hundred microseconds in all: waking
-it takes as long as it saves in one update."""
+PATIENCE = 3000
+"""Looks for something to do before the assistant sleeps, about a millisecond in all, which is longer
+than what comes between two rounds of updates: one that has slept must first be brought in step."""
 
 
 class FusedValues:
     """See ValueEngine; for networks that are made of dense layers alone.
 
     With two threads a batch is computed in two parts, one of them by an assistant if it is awake.
-    Results depend on the number of parts, but not on who computes them.
+    Results depend on the number of parts, but not on who computes them; a partner has a copy of the
+    network and keeps it in step.
 
     Args:
         parts: What to act and learn with.
@@ -59,17 +60,20 @@ class FusedValues:
         self._online, plan, self._heads = _net_of(parts, parts.online, parts.online_flat, inputs)
         self._target, _, _ = _net_of(parts, parts.target, parts.target_flat, inputs)
         self._actor = _copy_of(self._online) if overlap else self._online
+        self._partner = _copy_of(self._online)
         self._acting = build_work(plan, parts.online_flat)
         dtype = self._online.values.dtype
-        self._padded = aligned_zeros((2 if threads > 1 or overlap else 1, plan.num_gradient), dtype)
-        self._rooms = [
+        num_parts = 2 if threads > 1 or overlap else 1
+        self._padded = aligned_zeros((num_parts, num_parts, plan.num_gradient), dtype)
+        self._rooms = tuple(
             kernels.Room(
                 work=build_work(plan, parts.online_flat)._replace(gradient=gradient),
                 chosen=np.zeros(TILE_ROWS, np.int64),
                 goals=np.zeros((TILE_ROWS, parts.config.atoms), dtype),
             )
-            for gradient in self._padded
-        ]
+            for side in self._padded
+            for gradient in side
+        )
         self._reading = build_reading(parts.online.inputs, dtype)
         self._optimiser = build_optimiser(parts.guard, parts.online_flat)
         self._greedy = np.zeros(0, np.int64)
@@ -86,6 +90,7 @@ class FusedValues:
         """See ValueEngine."""
         pack_net(self._online)
         pack_net(self._target)
+        self._board[kernels.IN_STEP] = 0
         self.publish()
 
     def refresh_target(self) -> None:
@@ -129,7 +134,7 @@ class FusedValues:
         self._draw_noise(lesson, updates)
         if self._assistant is not None:
             self._assistant.wake()
-        kernels.update_values(lesson, self._rooms[0], self._rooms[-1])
+        kernels.update_values(lesson, self._replica, self._rooms)
         self._parts.guard.check()
         errors: Floats = lesson.errors
         return errors
@@ -145,7 +150,7 @@ class FusedValues:
     def assist(self) -> None:
         """Lend updates in another thread a hand until they are done."""
         if self._lesson is not None:
-            kernels.assist(self._lesson, self._rooms[-1], FOREVER)
+            kernels.assist(self._replica, self._rooms, FOREVER)
 
     def drain(self) -> dict[str, float]:
         """See ValueEngine."""
@@ -159,8 +164,16 @@ class FusedValues:
             self._dismiss()
             self._seen = batch
             self._lesson = self._prepare(batch)
+            self._replica = self._lesson
+            if len(self._padded) > 1:
+                self._replica = self._lesson._replace(
+                    online=self._partner,
+                    optimiser=_copy_of_optimiser(self._partner, self._optimiser),
+                )
+                # Compiled here and now: a thread would be at it while the first updates are done.
+                kernels.assist(self._replica, self._rooms, 0)
             if self._has_assistant:
-                self._hire(self._lesson)
+                self._hire(self._replica)
         return self._lesson
 
     def _prepare(self, batch: Batch) -> kernels.Lesson:
@@ -183,23 +196,21 @@ class FusedValues:
             noise=np.zeros((updates, 2, self._noise_size), self._online.values.dtype),
             rules=np.zeros(4, np.int64),
             errors=np.zeros((updates, size), np.float32),
-            losses=np.zeros(len(self._padded)),
+            losses=np.zeros(self._padded.shape[1]),
             totals=self._totals,
             padded=self._padded,
             board=self._board,
         )
 
-    def _hire(self, lesson: kernels.Lesson) -> None:
+    def _hire(self, replica: kernels.Lesson) -> None:
         # Nothing here refers to this object, which the thread would keep alive.
-        board, room = self._board, self._rooms[-1]
+        board, rooms = self._board, self._rooms
         board[kernels.LEAVE] = 0
 
         def leave() -> None:
             board[kernels.LEAVE] = 1
 
-        # Compiled here and now: the thread would be at it while the first updates are done.
-        kernels.assist(lesson, room, 0)
-        self._assistant = Assistant(lambda: kernels.assist(lesson, room, PATIENCE), leave)
+        self._assistant = Assistant(lambda: kernels.assist(replica, rooms, PATIENCE), leave)
         self._end = weakref.finalize(self, self._assistant.stop)
 
     def _dismiss(self) -> None:
@@ -226,6 +237,15 @@ def _copy_of(net: Net) -> Net:
         straight=net.straight.copy(),
         noise=net.noise.copy(),
     )
+
+
+def _copy_of_optimiser(net: Net, optimiser: Optimiser) -> Optimiser:
+    """An optimiser of its own for a copy of a network; the settings are shared."""
+    copies = {name: getattr(optimiser, name).copy() for name in _COPIED}
+    return optimiser._replace(values=net.values, **copies)
+
+
+_COPIED = ("gradients", "mean", "variance", "count", "counters")
 
 
 def _net_of(

@@ -96,7 +96,7 @@ class Lesson(NamedTuple):
     totals: Any
     """(2,) float64 sum of losses and their number, added to."""
     padded: Any
-    """(P, G) gradients of the parts, those of the rooms' works."""
+    """(S, P, G) gradients of the parts, those of the rooms' works; two sides take turns."""
     board: Any
     """Where two threads meet, see `update_values`."""
 
@@ -104,17 +104,24 @@ class Lesson(NamedTuple):
 (
     ROUND,
     UPDATE,
-    CLAIMED,
-    DONE,
     ALONE,
+    IN_STEP,
+    MINE,
+    OWN_DONE,
+    PARTNER,
+    PARTNER_DONE,
     LEAVE,
     BOARD_SIZE,
-) = (0, 1, 8, 16, 24, 32, 40)
-"""Places on the board, those that different threads write a cache line apart."""
+) = (0, 1, 2, 3, 8, 16, 24, 32, 40, 48)
+"""Places on the board, those that are written by one thread and watched by another a cache line
+apart; see `learn_together`."""
 
-LOST = 500_000
+ABSENT, READY, ENGAGED = range(3)
+"""What the partner is."""
+
+LOST = 2_000_000
 """Cycles of waiting after which a partner seems to have lost its core."""
-ROUNDS_ALONE = 256
+ROUNDS_ALONE = 64
 """Updates that are then done without it."""
 LOOKS_AWAKE, NAP_US = 2000, 50
 """Looks in vain before naps, and how long those are."""
@@ -187,9 +194,9 @@ def set_slopes(lesson, room, k, first, rows):
 
 
 @helper
-def learn_part(lesson, room, k, part):
-    """Compute one part of update k's gradient."""
-    size, parts = lesson.batch.obs.shape[1], lesson.padded.shape[0]
+def learn_part(lesson, room, k, part, parts):
+    """Compute one of several parts of update k's gradient."""
+    size = lesson.batch.obs.shape[1]
     begin, end = size * part // parts, size * (part + 1) // parts
     room.work.gradient[:] = 0
     loss = 0.0
@@ -206,60 +213,105 @@ def learn_part(lesson, room, k, part):
 
 
 @helper
-def learn_both_parts(lesson, room, other, k):
-    """Compute update k's gradient in two parts, the second by a partner if there is one awake.
+def use_noise(net, noise):
+    """Mix new noise into a network's weights."""
+    if noise.shape[0] > 0:
+        copy_numbers(net.noise, noise)
+        pack(net)
 
-    A partner that has lost its core with a part in hand is waited for, and then left out for some
-    time: on a machine that has no core to spare it would delay more than it helps.
+
+@helper
+def apply_parts(lesson, padded):
+    """Take the step that the parts (P, G) of a gradient make together."""
+    collect_gradient(lesson.online, padded, lesson.optimiser.gradients)
+    apply_gradient(lesson.optimiser)
+    pack(lesson.online)
+
+
+@helper
+def bring_in_step(lesson, replica):
+    """Make the partner's copy of network and optimiser equal to our own."""
+    ours, theirs = lesson.optimiser, replica.optimiser
+    copy_numbers(theirs.values, ours.values)
+    copy_numbers(theirs.mean, ours.mean)
+    copy_numbers(theirs.variance, ours.variance)
+    copy_numbers(theirs.count, ours.count)
+    copy_numbers(replica.online.packed, lesson.online.packed)
+
+
+@helper
+def engage(lesson, replica):
+    """Whether the partner takes part in the next update; if so, it is in step with us."""
+    board = lesson.board
+    begin = cycles()
+    while board[ALONE] == 0 and look(board, PARTNER) == ENGAGED:
+        # It is still busy with the end of the last update.
+        if cycles() - begin > LOST:
+            board[ALONE] = ROUNDS_ALONE
+        sched_yield()
+    if board[ALONE] > 0 or not exchange_if(board, PARTNER, READY, ENGAGED):
+        board[ALONE] = max(0, board[ALONE] - 1)
+        board[IN_STEP] = 0
+        return False
+    if board[IN_STEP] == 0:
+        bring_in_step(lesson, replica)
+        board[IN_STEP] = 1
+    return True
+
+
+@helper
+def learn_together(lesson, replica, rooms, k):
+    """Compute update k's gradient in two parts, the second by a partner if there is one.
+
+    The partner computes with a copy of the network and of the optimiser, which stays in step
+    because both threads apply the same gradients: so only gradients travel between the cores. A
+    partner that has lost its core is waited for, and then left out for some time: on a machine that
+    has no core to spare it would delay more than it helps. Who computes a part makes no difference
+    to the result.
+
+    Returns:
+        Which of two places for gradients was used: the partner may still be reading the other.
     """
     board = lesson.board
     number = board[ROUND] + 1
-    board[UPDATE] = k
-    alone = board[ALONE] > 0
-    if alone:
-        board[ALONE] -= 1
-        publish(board, CLAIMED, number)
-    publish(board, ROUND, number)
-    learn_part(lesson, room, k, 0)
-    if alone or exchange_if(board, CLAIMED, number - 1, number):
-        learn_part(lesson, other, k, 1)
-        return
+    board[ROUND], board[UPDATE] = number, k
+    side = number % 2
+    if not engage(lesson, replica):
+        learn_part(lesson, rooms[2 * side], k, 0, 2)
+        learn_part(lesson, rooms[2 * side + 1], k, 1, 2)
+        return side
+    publish(board, MINE, number)
+    learn_part(lesson, rooms[2 * side], k, 0, 2)
+    publish(board, OWN_DONE, number)
     begin = cycles()
-    while look(board, DONE) < number:
+    while look(board, PARTNER_DONE) < number:
         sched_yield()
     if cycles() - begin > LOST:
         board[ALONE] = ROUNDS_ALONE
+    return side
 
 
 @kernel
-def update_values(lesson, room, other):
+def update_values(lesson, replica, rooms):
     """Do K updates of a value network, in order.
-
-    Batches are computed in as many parts as `padded` has rows, one or two. Who computes a part
-    makes no difference to the result. The board says which round (one per update, over all calls)
-    is open, for which the second part has been claimed last, and for which it is done.
 
     Args:
         lesson: What to learn.
-        room: Where to compute.
-        other: Where the second part is computed.
+        replica: The same with the partner's network and optimiser.
+        rooms: Where to compute: one room, or one per part and side (see `learn_together`).
     """
     control = flush_denormals()
     online, target = lesson.online, lesson.target
     updates, done, period, _ = lesson.rules
     for k in range(updates):
-        if lesson.noise.shape[2] > 0:
-            copy_numbers(online.noise, lesson.noise[k, 0])
-            copy_numbers(target.noise, lesson.noise[k, 1])
-            pack(online)
-            pack(target)
-        if lesson.padded.shape[0] == 1:
-            learn_part(lesson, room, k, 0)
+        use_noise(online, lesson.noise[k, 0])
+        use_noise(target, lesson.noise[k, 1])
+        if len(rooms) == 1:
+            learn_part(lesson, rooms[0], k, 0, 1)
+            apply_parts(lesson, lesson.padded[0])
         else:
-            learn_both_parts(lesson, room, other, k)
-        collect_gradient(online, lesson.padded, lesson.optimiser.gradients)
-        apply_gradient(lesson.optimiser)
-        pack(online)
+            side = learn_together(lesson, replica, rooms, k)
+            apply_parts(lesson, lesson.padded[side])
         for part in range(lesson.losses.shape[0]):
             lesson.totals[0] += lesson.losses[part]
         lesson.totals[1] += 1
@@ -270,29 +322,38 @@ def update_values(lesson, room, other):
 
 
 @kernel
-def assist(lesson, other, patience):
-    """Compute second parts of batches while another thread is in `update_values`.
+def assist(replica, rooms, patience):
+    """Be the partner of a thread that is in `update_values`.
 
     Returns when the board says so, or after `patience` looks in vain. Whoever looks in vain offers
     its core to others, and naps when that does not help.
 
     Args:
-        lesson: What is learnt there.
-        other: Where to compute.
+        replica: The lesson, with a network and an optimiser of the partner's own.
+        rooms: Where to compute, see `update_values`.
         patience: Looks in vain before returning.
     """
     control = flush_denormals()
-    board = lesson.board
+    board = replica.board
+    last = look(board, MINE)
     looks = 0
-    while looks < patience:
-        number, claimed = look(board, ROUND), look(board, CLAIMED)
-        if number > claimed:
-            if exchange_if(board, CLAIMED, number - 1, number):
-                learn_part(lesson, other, board[UPDATE], 1)
-                publish(board, DONE, number)
-            looks = 0
-        elif look(board, LEAVE):
-            break
+    publish(board, PARTNER, READY)
+    while True:
+        number = look(board, MINE)
+        if number > last:
+            last, looks = number, 0
+            k, side = board[UPDATE], number % 2
+            use_noise(replica.online, replica.noise[k, 0])
+            learn_part(replica, rooms[2 * side + 1], k, 1, 2)
+            publish(board, PARTNER_DONE, number)
+            while look(board, OWN_DONE) < number:
+                sched_yield()
+            apply_parts(replica, replica.padded[side])
+            publish(board, PARTNER, READY)
+        elif looks >= patience or look(board, LEAVE):
+            # Whoever has just been engaged cannot leave.
+            if exchange_if(board, PARTNER, READY, ABSENT):
+                break
         else:
             looks += 1
             if looks < LOOKS_AWAKE:
