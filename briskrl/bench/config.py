@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -72,8 +72,14 @@ class LegacyBench:
 class PeersBench:
     """Ours against other libraries."""
 
-    only: Literal["dqn", "ppo"] | None = None
-    """Measure one algorithm alone: DQN on Snake or PPO on CartPole."""
+    only: Literal["dqn", "ppo", "whole"] | None = None
+    """Measure one thing alone: DQN on Snake, PPO on CartPole, or of that the whole loops."""
+    peer_python: dict[str, Any] = field(default_factory=dict)
+    """Where the Python with a library is, as in jax=/path/to/python; likewise BRISK_PEER_PYTHON."""
+    engine: Literal["auto", "fused", "torch"] = "auto"
+    """Who computes our networks of whole loops."""
+    threads: Annotated[int, Meta(ge=1, le=1024)] = 1
+    """Threads of each side of whole loops."""
     num_envs: NumEnvs = 256
     """Games of our DQN."""
     peer_num_envs: NumEnvs = 64

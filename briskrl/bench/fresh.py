@@ -9,25 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import process_time
-from types import TracebackType
 from typing import TextIO
 
+from briskrl.bench.ordered import Ordered
 from briskrl.train.loop import train
 from briskrl.train.resolve import load_config
 from briskrl.train.run import Run
-
-LEAVE_S = 10.0
-"""Time to leave before it is killed."""
-
-
-class FreshDiedError(RuntimeError):
-    """The process ended without being told to; its own words are on standard error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +31,7 @@ class Turn:
     updates: int
 
 
-class Fresh:
+class Fresh(Ordered):
     """A training process that works only during `turn`, and ends with the context.
 
     When made it has warmed up and done its first iteration.
@@ -51,66 +42,18 @@ class Fresh:
     """
 
     def __init__(self, config: Path, folder: Path) -> None:
-        command = [sys.executable, "-m", "briskrl.bench.fresh", str(config), str(folder)]
-        # A group of its own: Ctrl-C is for the one who gives the orders.
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
-        )
-        try:
-            self.at = self._answer()
-            """Where it is, and what its last turn cost; of the first one only where it is."""
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Fresh:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        super().__init__([sys.executable, "-m", "briskrl.bench.fresh", str(config), str(folder)])
+        self.at = Turn(**self.ready)
+        """Where it is, and what its last turn cost; of the first one only where it is."""
 
     def turn(self, iterations: int) -> Turn:
         """Let it train so many iterations and wait; `at` is the answer too.
 
         Raises:
-            FreshDiedError: It has ended.
+            ProcessDiedError: It has ended.
         """
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(f"{iterations}\n")
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise FreshDiedError("The process to train beside this one takes no orders.") from error
-        self.at = self._answer()
+        self.at = Turn(**self.order(str(iterations)))
         return self.at
-
-    def _answer(self) -> Turn:
-        assert self._process.stdout is not None
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise FreshDiedError("The process to train beside this one has ended.")
-        return Turn(**json.loads(answer))
-
-    def close(self) -> None:
-        """End the process; may be called twice."""
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-        try:
-            process.wait(LEAVE_S)
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
-        finally:
-            process.stdout.close()
 
 
 class Obey:

@@ -8,6 +8,7 @@ from time import process_time
 from briskrl.core.config import to_toml
 from briskrl.train.config import TrainConfig
 from briskrl.train.hooks import ReportHook
+from briskrl.train.recent import RecentEpisodes
 from briskrl.train.report import Silent
 from briskrl.train.resolve import complete
 from briskrl.train.run import Run
@@ -36,6 +37,16 @@ class OurLoop:
         )
         self._run = Run(self.session, run_dir, Silent())
         self._report = ReportHook(config.log_seconds)
+
+    @property
+    def recent(self) -> RecentEpisodes:
+        """The newest episodes."""
+        return self._run.recent
+
+    @property
+    def engine(self) -> str:
+        """Who computes the networks."""
+        return str(self.session.algo.engines.name)
 
     def prepare(self, from_step: int = 0) -> None:
         """Warm up, then train until updates are being done and `from_step` is reached."""

@@ -9,12 +9,12 @@ from importlib.util import find_spec
 from briskrl.bench.config import PeersBench
 from briskrl.bench.peer_dqn import check_dqn, measure_dqn
 from briskrl.bench.peer_ppo import PPOFigures, measure_ppo
+from briskrl.bench.whole import WholeLoops, measure_whole, peer_pythons
 from briskrl.core.errors import ConfigError
 
 PEER = "stable-baselines3"
 OTHERS = ("pufferlib", "tianshou", "sample-factory")
-"""Libraries that are looked for but not measured: none of them trains the same networks on the same
-environments in this process without an adapter that would decide the result."""
+"""Libraries that are looked for here but not measured in this process; `whole` measures some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class PeerFigures:
     slices: int | None = None
     notes: str | None = None
     ppo: PPOFigures | None = None
+    whole: WholeLoops | None = None
+    """PPO on CartPole in whole loops, if there is a peer to measure."""
     others: dict[str, str | None] | None = None
     """Installed version of each library that is not measured, None where there is none."""
 
@@ -46,8 +48,12 @@ def measure_peers(bench: PeersBench) -> PeerFigures:
     """Train with ours and the peers in alternating slices.
 
     Raises:
-        ConfigError: Stable-Baselines3 is not installed, or cannot keep the ratio with so few games.
+        ConfigError: Stable-Baselines3 is not installed, or cannot keep the ratio with so few games,
+            or a peer's Python cannot be used.
     """
+    pythons = peer_pythons(bench.peer_python)
+    if bench.only == "whole":
+        return PeerFigures(peer=", ".join(pythons), peer_version="", whole=measure_whole(bench))
     if find_spec("stable_baselines3") is None:
         raise ConfigError(
             "Stable-Baselines3 is not installed, so there is no peer to measure. "
@@ -62,6 +68,7 @@ def measure_peers(bench: PeersBench) -> PeerFigures:
         peer_version=version(PEER),
         **dqn,
         ppo=ppo,
+        whole=measure_whole(bench) if pythons and bench.only != "dqn" else None,
         others={name: installed_version(name) for name in OTHERS},
     )
 

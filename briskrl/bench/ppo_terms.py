@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from briskrl.algos.config import OnPolicyConfig
+from briskrl.envs.cartpole.config import CartPoleConfig
 from briskrl.envs.gym.config import GymConfig
 from briskrl.train.config import TrainConfig
 
@@ -82,6 +83,54 @@ def scaled(config: OnPolicyConfig, scale: Scale) -> OnPolicyConfig:
 _SMALL = Scale(num_envs=64, update_steps=32, minibatch_size=256)
 _CLEANRL = Scale(num_envs=4, update_steps=128, minibatch_size=128)
 _OURS = Scale(num_envs=1024, update_steps=32, minibatch_size=4096)
+
+WHOLE = _OURS
+"""Scale of the comparison of whole loops, for all sides."""
+
+
+def whole_config(
+    *, engine: Literal["auto", "fused", "torch"], threads: int, seed: int
+) -> TrainConfig:
+    """What our side of the comparison of whole loops trains: CartPole of our own."""
+    return TrainConfig(
+        env="cartpole",
+        algo="ppo",
+        engine=engine,
+        threads=threads,
+        seed=seed,
+        num_envs=WHOLE.num_envs,
+        env_config=CartPoleConfig(),
+        algo_config=scaled(COMMON, WHOLE),
+    )
+
+
+def guest_settings(config: TrainConfig) -> dict[str, Any]:
+    """The same for the other sides, which know nothing of our classes."""
+    names = (
+        "update_steps",
+        "minibatch_size",
+        "epochs",
+        "net",
+        "activation",
+        "lr",
+        "adam_eps",
+        "gamma",
+        "gae_lambda",
+        "clip",
+        "value_coef",
+        "entropy_coef",
+        "max_grad_norm",
+        "normalize_advantage",
+    )
+    algo = {name: getattr(config.algo_config, name) for name in names}
+    return {
+        **algo,
+        "num_envs": config.num_envs,
+        "max_steps": config.env_config.max_steps,
+        "seed": config.seed,
+        "threads": config.threads,
+    }
+
 
 EQUAL = Terms(_SMALL, _SMALL)
 CLEANRL_STYLE = Terms(_CLEANRL, _CLEANRL, CLEANRL)

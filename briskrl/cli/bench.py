@@ -140,14 +140,20 @@ PPO on CartPole-v1 against Stable-Baselines3, and against SBX if it is installed
                  steps in one call
 
 The sides take turns in one process; figures are medians over the turns, by CPU time. PPO's turns
-are whole rollouts with the learning from them. PufferLib, Tianshou and Sample Factory are not
-measured: `others` only tells which of them are installed. Needs the peers extra:
-pip install "briskrl[peers]"."""
+are whole rollouts with the learning from them. Needs the peers extra: pip install "briskrl[peers]".
+
+Whole loops: PPO on CartPole with 1024 environments x 32 steps and minibatches of 4096 on all sides,
+each with the CartPole and in the process that suits it best: ours compiled, against JAX with game
+and learning in one compiled program, PufferLib and Tianshou. Each library is measured in the Python
+that has it, which is given with --peer-python, or in BRISK_PEER_PYTHON as NAME=PATH,...
+  whole.cpu_ratio    steps per CPU second, ours over each peer's
+  whole.wall_ratio   steps per second likewise; use --threads 2 and an idle machine"""
 
 PEERS_EXAMPLES = """\
 examples:
   brisk bench peers
   brisk bench peers --only ppo
+  brisk bench peers --only whole --peer-python jax=/path/to/venv/bin/python
   brisk bench peers --slices 25 --json"""
 
 ROLLOUT_HELP = """\
@@ -301,7 +307,7 @@ def _peers(words: list[str]) -> int:
     bench = build(PeersBench, flag_layer(args, {"": PeersBench}).values)
     from briskrl.bench.peers import measure_peers
 
-    sides = {"dqn": 3, "ppo": 6, None: 9}[bench.only]
+    sides = {"dqn": 3, "ppo": 6, "whole": 3, None: 9}[bench.only]
     wait_s = sides * (bench.slices + 1) * bench.seconds + 10
     return _tell(lambda: measure_peers(bench), as_json=args.json, wait_s=wait_s)
 

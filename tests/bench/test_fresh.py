@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from briskrl.bench.fresh import Fresh, FreshDiedError
+from briskrl.bench.fresh import Fresh
+from briskrl.bench.ordered import ProcessDiedError
 from briskrl.core.config import to_toml
 from briskrl.train.config import TrainConfig
 from briskrl.train.resolve import complete
@@ -80,7 +81,7 @@ def test_closing_ends_the_process(config: Path, tmp_path: Path) -> None:
 
 def test_a_process_that_dies_is_told(fresh: Fresh) -> None:
     children()[0].send_signal(signal.SIGKILL)
-    with pytest.raises(FreshDiedError):
+    with pytest.raises(ProcessDiedError):
         fresh.turn(1)
 
 

@@ -1,0 +1,148 @@
+"""Whole loops in processes of their own: orders, turns, figures, and peers that are not there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from briskrl.algos.config import OnPolicyConfig
+from briskrl.bench import whole
+from briskrl.bench.config import PeersBench
+from briskrl.bench.ordered import Ordered, ProcessDiedError
+from briskrl.bench.ppo_terms import WHOLE, guest_settings, whole_config
+from briskrl.bench.whole import GUESTS, Turns, measure_whole, peer_pythons
+from briskrl.core.errors import ConfigError
+from briskrl.train.resolve import complete
+
+GUEST = """
+from orders import obey, settings
+SETTINGS = settings()
+print("words of a library")
+
+def train(rounds):
+    return sum(range(rounds * 20000)) and 7.0
+
+obey("slow 1.0", train, rollout=SETTINGS["num_envs"] * SETTINGS["update_steps"])
+"""
+
+
+@pytest.fixture
+def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A peer that does no more than take its orders, in a copy of the folder of guests."""
+    folder = tmp_path / "guests"
+    folder.mkdir()
+    orders = Path(whole.__file__).parent / "guests" / "orders.py"
+    (folder / "orders.py").write_text(orders.read_text())
+    script = folder / "slow.py"
+    script.write_text(GUEST)
+    monkeypatch.setitem(GUESTS, "jax", str(script))
+    return script
+
+
+def test_all_sides_train_with_the_settings_of_the_issue() -> None:
+    config = complete(whole_config(engine="torch", threads=2, seed=5))
+    settings = json.loads(json.dumps(guest_settings(config)))
+    algo: OnPolicyConfig = config.algo_config
+    assert (config.env, config.algo, config.engine, config.threads) == (
+        "cartpole",
+        "ppo",
+        "torch",
+        2,
+    )
+    assert (settings["num_envs"], settings["update_steps"], settings["minibatch_size"]) == (
+        1024,
+        32,
+        4096,
+    )
+    assert (settings["epochs"], settings["net"], settings["activation"]) == (4, [64, 64], "tanh")
+    assert not algo.shared
+    assert not algo.normalize_reward
+    assert settings["max_steps"] == config.env_config.max_steps == 500
+    for name in ("lr", "gamma", "gae_lambda", "clip", "max_grad_norm"):
+        assert settings[name] == getattr(algo, name)
+    assert (settings["seed"], settings["threads"]) == (5, 2)
+
+
+def test_every_guest_is_a_script_of_ours() -> None:
+    folder = Path(whole.__file__).parent / "guests"
+    assert {folder / name for name in GUESTS.values()} <= set(folder.iterdir())
+
+
+def test_a_guest_answers_orders_and_nothing_else(guest: Path) -> None:
+    settings = json.dumps({"num_envs": 3, "update_steps": 4})
+    with Ordered([sys.executable, str(guest), settings]) as process:
+        assert process.ready["version"] == "slow 1.0"
+        assert process.ready["start_cpu_s"] > 0
+        answers = [process.order(rounds) for rounds in ("1", "5")]
+    assert [answer["steps"] for answer in answers] == [12, 60]
+    assert all(answer["mean_return"] == 7.0 for answer in answers)
+    assert all(answer["cpu_s"] > 0 for answer in answers)
+    assert process._process.returncode == 0
+
+
+def test_a_guest_whose_library_is_missing_is_told(tmp_path: Path) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text("import no_such_library\n")
+    with pytest.raises(ProcessDiedError, match="has ended"):
+        Ordered([sys.executable, str(script)])
+
+
+class Tape:
+    """Answers as a process would, from a list."""
+
+    def __init__(self, answers: list[dict[str, Any]]) -> None:
+        self.ready = {"version": "x", "start_cpu_s": 1.0, "note": ""}
+        self.answers = answers
+        self.orders: list[str] = []
+
+    def order(self, line: str) -> dict[str, Any]:
+        self.orders.append(line)
+        return self.answers[len(self.orders) - 1]
+
+
+def test_turns_are_as_long_as_asked_and_the_first_does_not_count() -> None:
+    def answer(steps: int, cpu_s: float) -> dict[str, Any]:
+        return {"steps": steps, "cpu_s": cpu_s, "wall_s": 2 * cpu_s, "mean_return": 9.0}
+
+    tape = Tape([answer(100, 0.5), answer(300, 1.0), answer(300, 1.5), answer(300, 3.0)])
+    turns = Turns(tape, cpu_s=1.6)  # type: ignore[arg-type]
+    for _ in range(4):
+        turns.take()
+    assert tape.orders == ["1", "3", "3", "3"]
+    side = turns.side()
+    assert side.steps_per_cpu_s == 200
+    assert side.steps_per_s == 100
+    assert side.rounds == 3
+
+
+def test_whole_loops_are_measured_against_a_process(guest: Path) -> None:
+    bench = PeersBench(peer_python={"jax": sys.executable}, slices=2, seconds=0.01, engine="fused")
+    figures = measure_whole(bench)
+    assert figures.ours.version.startswith("briskrl ")
+    assert figures.ours.note == "fused"
+    peer = figures.peers["jax"]
+    assert peer.version == "slow 1.0"
+    assert peer.mean_return == 7.0
+    assert min(figures.ours.steps_per_cpu_s, peer.steps_per_cpu_s) > 0
+    assert np.isfinite([figures.cpu_ratio["jax"], figures.wall_ratio["jax"]]).all()
+    assert figures.missing == ("pufferlib", "tianshou")
+    assert figures.scale == WHOLE
+
+
+def test_pythons_come_from_the_option_and_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(whole.VARIABLE, f"tianshou={sys.executable},jax=/nowhere/python")
+    found = peer_pythons({"jax": sys.executable})
+    assert found == {"tianshou": sys.executable, "jax": sys.executable}
+    with pytest.raises(ConfigError, match="not at '/nowhere/python'"):
+        peer_pythons({})
+    monkeypatch.delenv(whole.VARIABLE)
+    assert peer_pythons({}) == {}
+    with pytest.raises(ConfigError, match="Did you mean 'tianshou'"):
+        peer_pythons({"tianshuo": sys.executable})
