@@ -1,7 +1,7 @@
 """A few threads that do parts of one compiled piece of work at the same time.
 
-Compiled code releases the interpreter lock, so parts really run side by side. Whoever waits sleeps:
-on a machine that has no core to spare, nobody takes time from those who work.
+Compiled code releases the interpreter lock, so parts really run side by side. Waking a sleeping
+thread can take longer than a piece of work; so whoever waits looks for a while before it sleeps.
 """
 
 from __future__ import annotations
@@ -9,6 +9,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+
+import numpy as np
+
+from briskrl.fused.handover.kernels import PATIENCE, appears, wait_for
+
+BEGUN, DONE, BOARD_SIZE = 0, 8, 16
+"""Places of two counters, a cache line apart."""
 
 Part = Callable[[int], None]
 
@@ -44,7 +51,7 @@ class Team:
 
 
 class Worker:
-    """One thread, which sleeps between two pieces of work.
+    """One thread, which after some looks for more sleeps between two pieces of work.
 
     Args:
         number: What it calls them with.
@@ -54,19 +61,29 @@ class Worker:
         self._number = number
         self._part: Part | None = None
         self._error: BaseException | None = None
-        self._go, self._done = _taken_lock(), _taken_lock()
-        name = f"brisk-team-{number}"
+        self._board = np.zeros(BOARD_SIZE, np.int64)
+        self._asleep = False
+        self._go = threading.Lock()
+        self._go.acquire()
+        # Compiled here and now: a thread would be at it while there is work for it.
+        appears(self._board, BEGUN, 0, 0)
+        wait_for(self._board, DONE, 0)
+        name = f"brisk-worker-{number}"
         self._thread = threading.Thread(target=self._work, daemon=True, name=name)
         self._thread.start()
 
     def begin(self, part: Part | None) -> None:
         """Start a piece of work; None ends the thread. `finish` must be called in between."""
         self._part = part
-        self._go.release()
+        self._board[BEGUN] += 1
+        # A worker that was about to sleep and saw the work in time leaves the lock open.
+        if self._asleep and self._go.locked():
+            self._asleep = False
+            self._go.release()
 
     def finish(self) -> BaseException | None:
         """Wait until the work is done; returns what it raised."""
-        self._done.acquire()
+        wait_for(self._board, DONE, self._board[BEGUN])
         error, self._error = self._error, None
         return error
 
@@ -76,8 +93,15 @@ class Worker:
         self._thread.join(timeout=1.0)
 
     def _work(self) -> None:
+        number = 0
         while True:
-            self._go.acquire()
+            number += 1
+            while not appears(self._board, BEGUN, number, PATIENCE):
+                self._asleep = True
+                # Whoever begins between these lines finds this thread asleep and wakes it.
+                if self._board[BEGUN] >= number:
+                    continue
+                self._go.acquire()
             part = self._part
             if part is None:
                 return
@@ -87,18 +111,12 @@ class Worker:
                 self._error = error
             # The function may hold whoever owns this worker; nobody would ever let go of it.
             self._part = part = None
-            self._done.release()
+            self._board[DONE] = number
 
 
 def _dismiss(members: list[Worker]) -> None:
     for member in members:
         member.leave()
-
-
-def _taken_lock() -> threading.Lock:
-    lock = threading.Lock()
-    lock.acquire()
-    return lock
 
 
 def share(count: int, size: int, number: int, whole: int) -> tuple[int, int]:

@@ -26,8 +26,8 @@ _NO_MASKS = np.zeros((1, 0, 0), np.bool_)
 
 FOREVER = 1 << 62
 PATIENCE = 3000
-"""Looks for something to do before the assistant sleeps, about a millisecond in all, which is longer
-than what comes between two rounds of updates: one that has slept must first be brought in step."""
+"""Looks for something to do before the assistant sleeps, about a millisecond in all: longer than
+what comes between two rounds of updates, as one that has slept must first be brought in step."""
 
 
 class FusedValues:

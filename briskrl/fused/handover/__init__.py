@@ -1,0 +1,1 @@
+"""How threads tell one another that there is work, or that it is done."""
