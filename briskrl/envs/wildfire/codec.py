@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.types import Array, Floats
-from briskrl.envs.wildfire import kernels as k
 from briskrl.envs.wildfire.env import WildfireVecEnv
+from briskrl.envs.wildfire.views.kernels import read_rows, write_rows
 
 Rows = NDArray[np.uint8]
 
@@ -36,14 +36,14 @@ class PlaneCodec:
     def encode_into(self, rows: Rows) -> None:
         """Write the episodes as they stand, (N, row_bytes)."""
         env = self._env
-        k.write_rows(env._rules, env._words, self._as_words(rows, env.num_envs))
+        write_rows(env._rules, env._words, self._as_words(rows, env.num_envs))
 
     def decode_into(self, rows: Rows, obs: Floats) -> None:
         """Write the planes (B, C, H, W) that rows (B, row_bytes) stand for."""
         expected = (len(rows), *self._env.env_spec.obs.shape)
         if obs.shape != expected or obs.dtype != np.float32 or not obs.flags.carray:
             raise ValueError(f"obs must be a contiguous float32 array of shape {expected}.")
-        k.read_rows(self._env._rules, self._as_words(rows, len(rows)), obs)
+        read_rows(self._env._rules, self._as_words(rows, len(rows)), obs)
 
     def _as_words(self, rows: Rows, count: int) -> Array:
         if rows.shape != (count, self.row_bytes) or not rows.flags.carray:

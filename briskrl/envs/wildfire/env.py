@@ -18,12 +18,14 @@ from briskrl.envs.kernels import REC_EXTRA, REC_SCORE
 from briskrl.envs.native import Infos, NativeVecEnv
 from briskrl.envs.seeding import Seeds
 from briskrl.envs.single import NativeEnv
-from briskrl.envs.wildfire import kernels as k
 from briskrl.envs.wildfire import render
 from briskrl.envs.wildfire.config import WildfireConfig
+from briskrl.envs.wildfire.episode import kernels as k
+from briskrl.envs.wildfire.kernels import share, step
 from briskrl.envs.wildfire.layout import Layout, lane_words, rules_of
 from briskrl.envs.wildfire.pool import Pool, pool_of
 from briskrl.envs.wildfire.simulate import Fires
+from briskrl.envs.wildfire.views.kernels import write_masks
 
 
 class WildfireVecEnv(NativeVecEnv):
@@ -49,8 +51,8 @@ class WildfireVecEnv(NativeVecEnv):
         ConfigError: The settings cannot be played.
     """
 
-    _step = staticmethod(k.step)
-    _share = staticmethod(k.share)
+    _step = staticmethod(step)
+    _share = staticmethod(share)
     _state_name = "wildfire"
     # One step burns many fires: a few episodes are work enough for two threads.
     _smallest_shared_batch = 4
@@ -99,7 +101,7 @@ class WildfireVecEnv(NativeVecEnv):
         """(N, H * W): cells that may be treated; `reset` and `step` refresh it in place."""
 
     def _write_mask(self, out: Bools, *, final: bool) -> None:
-        k.write_masks(self._rules, self._words, k.R_ROW_FINAL if final else k.R_ROW_LEGAL, out)
+        write_masks(self._rules, self._words, k.R_ROW_FINAL if final else k.R_ROW_LEGAL, out)
 
     @property
     def _random_states(self) -> NDArray[np.uint64]:
@@ -157,7 +159,7 @@ class WildfireVecEnv(NativeVecEnv):
     def treated(self) -> Bools:
         """Treated cells (N, H * W) of the episodes as they stand."""
         closed = np.zeros((self.num_envs, self._layout.cells), np.bool_)
-        k.write_masks(self._rules, self._words, k.R_ROW_CLOSED, closed)
+        write_masks(self._rules, self._words, k.R_ROW_CLOSED, closed)
         for env, land in enumerate(self._ints[:, k.LAND]):
             closed[env] &= self.pool.members[land].scene.burnable
         return closed

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from briskrl.envs.wildfire import kernels as k
 from briskrl.envs.wildfire.config import WildfireConfig
+from briskrl.envs.wildfire.episode import kernels as k
 from briskrl.envs.wildfire.planes import DYNAMIC
 from briskrl.envs.wildfire.pool import Pool
 from briskrl.envs.wildfire.simulate import new_scratch

@@ -11,8 +11,9 @@ from briskrl.core.types import Bools, Floats, Ints
 from briskrl.envs.wildfire.compass import Compass, compass
 from briskrl.envs.wildfire.fuels import Reals
 from briskrl.envs.wildfire.landscape import Landscape
-from briskrl.envs.wildfire.spread import kernels as k
+from briskrl.envs.wildfire.spread.kernels import scratch_words
 from briskrl.envs.wildfire.tables import EdgeTables, build_tables
+from briskrl.envs.wildfire.trace import kernels as k
 from briskrl.envs.wildfire.weather import Weather
 
 
@@ -194,4 +195,4 @@ class Simulator:
 
 def new_scratch(cells: int, width: int, reach: int) -> NDArray[np.int32]:
     """Scratch space of one lane, as the kernels of spread want it."""
-    return np.zeros(int(k.scratch_words(cells, width, reach)), np.int32)  # type: ignore[no-untyped-call]
+    return np.zeros(int(scratch_words(cells, width, reach)), np.int32)  # type: ignore[no-untyped-call]

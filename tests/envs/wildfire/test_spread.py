@@ -79,7 +79,7 @@ def test_more_directions_come_nearer_to_the_ellipse():
 @pytest.mark.parametrize("count", [8, 16, 32])
 def test_moves_cross_the_cells_under_them(count):
     for move, crossing in zip(MOVES, compass(count).crossings, strict=False):
-        parts, corner = crossed(0, 0, move)
+        parts, corner = crossed(move)
         assert crossing.cells == tuple(cell for cell, _ in parts)
         np.testing.assert_allclose(crossing.weights, [float(share) for _, share in parts])
         assert set(crossing.corner or ()) == set(corner)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import heapq
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
 from briskrl.envs.wildfire.compass import MOVES
 
 
-def crossed(row: int, col: int, move: tuple[int, int]) -> tuple[list, list]:
-    """Cells under the segment, found by walking it in tiny exact steps; and corner neighbours."""
+@cache
+def crossed(move: tuple[int, int]) -> tuple[list, list]:
+    """Cells under the segment from (0, 0), found by walking it in tiny exact steps; and corners."""
     parts, corner = [], []
     steps = 240
     for i in range(steps):
         at = Fraction(2 * i + 1, 2 * steps)
-        cell = (round(row + at * move[0]), round(col + at * move[1]))
+        cell = (round(at * move[0]), round(at * move[1]))
         if not parts or parts[-1][0] != cell:
             if parts:
                 (r, c), _ = parts[-1]
@@ -41,13 +43,15 @@ def burn(scene, start: int, weather: int, treated: np.ndarray, *, leaky: bool = 
         return not inside or bool(shut[cell])
 
     def edge(cell, k):
-        parts, corner = crossed(*cell, MOVES[k])
-        if any(closed(part) for part, _ in parts):
+        parts, corner = crossed(MOVES[k])
+        on_the_way = [(cell[0] + row, cell[1] + col) for (row, col), _ in parts]
+        beside = [(cell[0] + row, cell[1] + col) for row, col in corner]
+        if any(closed(part) for part in on_the_way):
             return None
-        if corner and not leaky and all(closed(part) for part in corner):
+        if beside and not leaky and all(closed(part) for part in beside):
             return None
         mean = 0.0
-        for part, share in parts:
+        for part, (_, share) in zip(on_the_way, parts, strict=True):
             mean += float(share) * inverse[k][part]
         return np.float32(mean * (float(np.hypot(*MOVES[k])) * landscape.cell_m))
 

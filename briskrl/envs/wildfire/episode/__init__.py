@@ -1,0 +1,1 @@
+"""Episodes in memory: their layout, fires and treatments."""

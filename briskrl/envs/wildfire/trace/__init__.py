@@ -1,0 +1,1 @@
+"""Fires of one landscape in detail: losses, arrivals, paths."""

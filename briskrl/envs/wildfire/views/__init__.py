@@ -1,0 +1,1 @@
+"""What episodes show: planes, masks and short rows."""
