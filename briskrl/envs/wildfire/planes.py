@@ -6,8 +6,10 @@ import numpy as np
 
 from briskrl.core.types import Floats
 from briskrl.envs.wildfire.behavior import azimuth
+from briskrl.envs.wildfire.compass import compass
 from briskrl.envs.wildfire.fuels import Reals
 from briskrl.envs.wildfire.simulate import Scene
+from briskrl.envs.wildfire.tables import inverse_rates
 
 DYNAMIC = ("treated", "legal", "budget")
 """Planes that change from step to step."""
@@ -38,7 +40,9 @@ def _plane(scene: Scene, name: str) -> Reals:
     if name == "rate":
         plane = _scaled_rate(head.rate.mean(axis=0))
     elif name in ways:
-        plane = _scaled_rate((1 / scene.tables.inverse[:, ways.index(name)]).mean(axis=0))
+        # The first four directions of every compass are these.
+        inverse = inverse_rates(landscape, head, compass(8))[:, ways.index(name)]
+        plane = _scaled_rate((1 / inverse).mean(axis=0))
     elif name == "flame":
         plane = head.flame.mean(axis=0) / TALLEST
     elif name == "slope":

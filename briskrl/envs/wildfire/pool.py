@@ -126,6 +126,10 @@ def _pool(config: WildfireConfig, changed: int) -> Pool:
     points = members[0].scene.compass
     parts = _parts(config, members)
     data, places = _packed(parts)
+    minutes = data.view(np.float32)[places["minutes"] :][: parts["minutes"].size]
+    shared = minutes.reshape(parts["minutes"].shape)
+    for member, own in zip(members, shared, strict=True):
+        member.scene.adopt(own)
     budget = budget_of(config, members[0].scene.landscape.cells)
     return Pool(members, data, places, points, len(parts["pairs"]), budget)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,10 @@ class Scene:
         self.value = landscape.value.ravel()
         self.total_value = float(self.value.sum())
         self.limits = weather.duration_min.astype(np.float32)
+
+    def adopt(self, minutes: Floats) -> None:
+        """Use these edge times, which must be equal to its own, so that there is one copy."""
+        self.tables = replace(self.tables, minutes=minutes)
 
     @property
     def legal(self) -> Bools:

@@ -31,8 +31,6 @@ class EdgeTables:
 
     minutes: Floats
     """(B, cells, K): from a cell in a direction, infinite where fire cannot go."""
-    inverse: Reals
-    """(B, K, cells): minutes per metre of horizontal way, within a cell."""
     head: HeadFire
     """Arrays (B, cells)."""
 
@@ -42,8 +40,9 @@ def build_tables(
 ) -> EdgeTables:
     """The edge times of a landscape under all scenarios at once."""
     head = cell_fires(landscape, weather, wind_limit=wind_limit)
-    inverse = _inverse_rates(landscape, head, points)
-    return EdgeTables(_edge_minutes(landscape, inverse, points), inverse, head)
+    return EdgeTables(
+        _edge_minutes(landscape, inverse_rates(landscape, head, points), points), head
+    )
 
 
 def cell_fires(landscape: Landscape, weather: Weather, *, wind_limit: bool = False) -> HeadFire:
@@ -69,7 +68,7 @@ def _cell_beds(landscape: Landscape, weather: Weather) -> FuelBed:
     return beds.take(of_scenario.reshape(-1, 1) * len(codes) + of_cell)
 
 
-def _inverse_rates(landscape: Landscape, head: HeadFire, points: Compass) -> Reals:
+def inverse_rates(landscape: Landscape, head: HeadFire, points: Compass) -> Reals:
     """Minutes per metre of horizontal way in each direction, (B, K, cells).
 
     The rate at an angle t from the head is R (1 - e) / (1 - e cos t), in the slope plane; there a

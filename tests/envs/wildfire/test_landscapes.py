@@ -151,6 +151,15 @@ def test_equal_requests_share_a_pool_and_others_do_not():
     assert pool_of(config) is not pool_of(WildfireConfig(**_with(config, wind_kmh=5.0)))
 
 
+def test_a_pool_keeps_one_copy_of_its_edge_times():
+    pool = pool_of(WildfireConfig(height=6, width=6, landscapes=2, obs_fires=4))
+    for number, member in enumerate(pool.members):
+        minutes = member.scene.tables.minutes
+        assert np.shares_memory(minutes, pool.data)
+        fresh = prepare(WildfireConfig(height=6, width=6), number).scene.tables.minutes
+        np.testing.assert_array_equal(minutes, fresh)
+
+
 def _with(config, **changes):
     from dataclasses import asdict
 

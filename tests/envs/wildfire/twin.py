@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 from briskrl.envs.wildfire.compass import MOVES
+from briskrl.envs.wildfire.tables import inverse_rates
 
 
 @cache
@@ -33,7 +34,8 @@ def burn(scene, start: int, weather: int, treated: np.ndarray, *, leaky: bool = 
     """Arrival minutes (H, W), NaN where the fire does not come."""
     landscape, count = scene.landscape, scene.compass.num_directions
     height, width = landscape.shape
-    inverse = scene.tables.inverse[weather].reshape(count, height, width)
+    rates = inverse_rates(landscape, scene.tables.head, scene.compass)
+    inverse = rates[weather].reshape(count, height, width)
     shut = ~landscape.burnable | treated.reshape(height, width)
     limit = np.float32(scene.weather.duration_min[weather])
     arrival = np.full((height, width), np.nan, np.float32)
