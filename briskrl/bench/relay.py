@@ -95,7 +95,7 @@ class Relay:
     def _follow(self, run: Run) -> Iterations[None]:
         fifth = self._fifth
         begin = yield from self._alone(run)
-        with one_core(run.session.config.threads), ExitStack() as stack:
+        with one_core(run.session.config.num_threads), ExitStack() as stack:
             fresh = yield from self._meet_starts(run, stack, begin)
             yield from _until(run, 3 * fifth)
             if begin.learning is None or begin.learning > fifth or fifth < FEWEST_ITERATIONS:

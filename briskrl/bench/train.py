@@ -115,7 +115,7 @@ def _figures(
         cpu_s=cpu_s,
         steps_per_s=per_second(result.env_steps, wall_s),
         steps_per_cpu_s=per_second(result.env_steps, cpu_s),
-        threads=config.threads,
+        threads=config.num_threads,
         num_envs=config.num_envs,
         env=config.env,
         algo=config.algo,

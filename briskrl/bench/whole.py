@@ -120,12 +120,12 @@ def measure_whole(bench: PeersBench) -> WholeLoops:
         file = folder / "config.toml"
         file.write_text(to_toml(config))
         module = [sys.executable, "-m", "briskrl.bench.ours_ordered"]
-        processes = {OURS: _process([*module, str(file), str(folder / "run")], config.threads)}
+        processes = {OURS: _process([*module, str(file), str(folder / "run")], config.num_threads)}
         stack.enter_context(processes[OURS])
         for peer, python in pythons.items():
             command = [python, str(scripts / GUESTS[peer]), settings]
             # Some leave things in the folder they are started in.
-            processes[peer] = _process(command, config.threads, folder)
+            processes[peer] = _process(command, config.num_threads, folder)
             stack.enter_context(processes[peer])
         sides = {side: Turns(process, bench.seconds) for side, process in processes.items()}
         # The first turn says how long turns have to be and does not count.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -65,8 +66,9 @@ class TrainConfig:
     """Episodes to finish per environment, on average: num_envs times as many in total."""
     num_envs: Annotated[int, Meta(ge=1, le=1_048_576)] = 256
     """Environments stepped together."""
-    threads: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Threads for environments and arithmetic; small networks are fastest with one."""
+    threads: Annotated[int, Meta(ge=1, le=1024)] | Literal["auto"] = 1
+    """Threads for environments and arithmetic; auto takes one per core. Results depend on the
+    number, not on who is faster."""
     overlap: bool = False
     """Collect and learn at the same time, in two threads: updates lag one iteration behind. For
     algorithms with a replay memory, on the fused engine."""
@@ -99,6 +101,15 @@ class TrainConfig:
     """Settings of the environment; defaults if absent."""
     algo_config: Any = None
     """Settings of the algorithm; the preset's if absent."""
+
+    @property
+    def num_threads(self) -> int:
+        """Threads as a number."""
+        if self.threads != "auto":
+            return self.threads
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
 
     @property
     def budget(self) -> Budget:

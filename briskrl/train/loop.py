@@ -49,6 +49,8 @@ def train(
             raise ConfigError("A given environment has no settings that stages could change.")
         config = replace(config, env=GIVEN, env_config=None, num_envs=given.num_envs)
     config = complete(config)
+    # A resume must have as many threads as the run had, on whatever machine.
+    config = replace(config, threads=config.num_threads)
     path = None if config.run_dir is None else Path(config.run_dir)
     if path is not None:
         refuse_taken(path)

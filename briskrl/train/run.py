@@ -81,7 +81,7 @@ class Run:
                 env=config.env,
                 algo=config.algo,
                 device=str(self.session.device),
-                threads=config.threads,
+                threads=config.num_threads,
                 num_envs=config.num_envs,
                 total_steps=config.budget.steps,
                 resumed=resumed,
@@ -102,7 +102,7 @@ class Run:
         exact = self.session.collector.is_exact
         self.folder.begin_session(
             seed=config.seed,
-            threads=config.threads,
+            threads=config.num_threads,
             exactness="bit-exact" if exact else "not bit-exact: env",
         )
         self._warmup_s = warmup_s

@@ -55,7 +55,7 @@ class Session:
             compile=config.compile,
             # Only the fused engine can act while another thread learns.
             engine="fused" if config.overlap and config.engine == "auto" else config.engine,
-            threads=config.threads,
+            threads=config.num_threads,
             overlap=config.overlap,
         )
         self.algo = build_algorithm(config, spec, self.streams, compute)
@@ -66,7 +66,7 @@ class Session:
         """Which engine computes, and why."""
         self.last_collected = 0
         """Transitions of the last iteration."""
-        self._arithmetic = Arithmetic(config.threads)
+        self._arithmetic = Arithmetic(config.num_threads)
 
     def start(self) -> None:
         """Begin the first episodes, with a seed that no neighbouring run shares."""
@@ -160,7 +160,7 @@ class Session:
             config.env,
             config.num_envs,
             config=stage_env_config(config.env_config, self.curriculum.present),
-            threads=config.threads,
+            threads=config.num_threads,
         )
 
     def _build_parts(self, spec: EnvSpec) -> tuple[Memory, Cadence, Learner]:
