@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from torch.utils.flop_counter import FlopCounterMode
 
 from briskrl.algos.flops import Flops
 from briskrl.train import effort, machine
@@ -137,3 +138,26 @@ def test_calibrating_changes_no_bit_of_the_training(tmp_path):
     assert machine.known_machine() is not None
     train(small_config(tmp_path / "known", "ppo", engine="fused"))
     assert policy_hash(tmp_path / "calibrated") == policy_hash(tmp_path / "known")
+
+
+@pytest.mark.parametrize("preset", ["dqn", "rainbow", "ppo", "a2c"])
+def test_torch_counts_what_a_whole_run_claims(tmp_path, preset):
+    # Whole rollouts of 16 environments x 12 steps; the games end by themselves.
+    config = small_config(tmp_path / "run", preset, steps=960, engine="torch", warmup=False)
+    with FlopCounterMode(display=False) as counter:
+        result = train(config)
+    assert result.updates > 0
+    claimed = result.flops_per_step * result.env_steps
+    assert claimed == pytest.approx(counter.get_total_flops(), rel=1e-3)
+
+
+def test_torch_counts_what_a_run_that_reuses_rollouts_claims(tmp_path):
+    options = {"reuse": 2, "minibatch_size": 192}
+    config = small_config(
+        tmp_path / "run", "ppo", steps=2880, engine="torch", warmup=False, algo_config=options
+    )
+    with FlopCounterMode(display=False) as counter:
+        result = train(config)
+    # The first two rollouts have fewer before them than the others.
+    claimed = result.flops_per_step * result.env_steps
+    assert claimed == pytest.approx(counter.get_total_flops(), rel=0.01)
