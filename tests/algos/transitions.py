@@ -40,7 +40,7 @@ def random_batch(env: EnvSpec, updates: int, batch_size: int = 8, seed: int = 0)
     high = 256 if env.obs.dtype == np.uint8 else 1
     batch.obs[...] = rng.random(batch.obs.shape) * high
     batch.next_obs[...] = rng.random(batch.next_obs.shape) * high
-    batch.action[...] = rng.integers(0, ACTIONS, batch.action.shape)
+    batch.action[...] = rng.integers(0, env.action.n, batch.action.shape)
     batch.reward[...] = rng.standard_normal(batch.reward.shape)
     batch.discount[...] = 0.9 * (rng.random(batch.discount.shape) < 0.8)
     batch.weight[...] = rng.random(batch.weight.shape)

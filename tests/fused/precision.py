@@ -1,0 +1,127 @@
+"""Algorithms, batches and reference gradients in either precision.
+
+Networks take on torch's default type, so the same kernels are built for float32 and for float64.
+The references are written with autograd from the losses that have tests by hand of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from briskrl.algos.dqn import DQN
+from briskrl.algos.losses import (
+    PolicyTerms,
+    cross_entropy,
+    huber,
+    legal_values,
+    project_distribution,
+    surrogate,
+    td_target,
+    value_error,
+)
+from briskrl.algos.on_policy import OnPolicyAgent
+from briskrl.algos.q_policy import action_values, of_actions, support_of
+from briskrl.core.types import Batch, Minibatch
+
+CPU = torch.device("cpu")
+ROUNDING = {"float32": 1e-5, "float64": 1e-10}
+"""How far a gradient may be from its reference, relative to itself and to its largest element."""
+
+
+@contextmanager
+def precision(dtype: str) -> Iterator[None]:
+    """Whatever is built within computes in this type."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, dtype))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def in_precision(batch: Batch | Minibatch, dtype: str) -> Batch | Minibatch:
+    """The same batch with all its float32 numbers in this type."""
+    names = [name for name in batch.__slots__ if isinstance(getattr(batch, name), np.ndarray)]
+    arrays = {name: getattr(batch, name) for name in names}
+    return replace(
+        batch,
+        **{name: a.astype(dtype) for name, a in arrays.items() if a.dtype == np.float32},
+    )
+
+
+def distance(got: Tensor, expected: Tensor) -> float:
+    """The largest difference, relative to the number itself and to the largest of all."""
+    scale = expected.abs() + expected.abs().max()
+    assert float(expected.abs().max()) > 0
+    return float(((got - expected).abs() / scale).max())
+
+
+def value_gradient(algo: DQN, batch: Batch, k: int = 0) -> tuple[Tensor, Tensor]:
+    """The flat gradient of update k, and the sizes of the errors (B,)."""
+    parts, config = algo.parts, algo.config
+    if config.noisy:
+        state = parts.noise.get_state()
+        parts.online.set_noise(parts.online.draw_noise(parts.noise))
+        parts.target.set_noise(parts.target.draw_noise(parts.noise))
+        parts.noise.set_state(state)
+    support = support_of(config, CPU)
+    mask = None if batch.next_mask is None else torch.from_numpy(batch.next_mask[k])
+    obs, action, reward, next_obs, discount, weight = (
+        torch.from_numpy(getattr(batch, name)[k])
+        for name in ("obs", "action", "reward", "next_obs", "discount", "weight")
+    )
+    with torch.no_grad():
+        out = parts.target(next_obs)
+        chooser = parts.online(next_obs) if config.double else out
+        best = legal_values(action_values(chooser, support), mask).argmax(1, keepdim=True)
+        chosen = of_actions(out, best).squeeze(1)
+    predicted = of_actions(parts.online(obs), action[:, None]).squeeze(1)
+    if support is None:
+        goal = td_target(reward, discount, chosen)
+        loss, errors = huber(predicted, goal, weight), (predicted - goal).abs()
+    else:
+        goal = project_distribution(chosen.softmax(1), reward, discount, support)
+        errors = cross_entropy(predicted, goal)
+        loss = (errors * weight).mean()
+    gradients = torch.autograd.grad(loss, list(parts.online.parameters()))
+    return torch.cat([gradient.flatten() for gradient in gradients]), errors.detach()
+
+
+def policy_gradient(
+    agent: OnPolicyAgent, batch: Minibatch, advantage: np.ndarray
+) -> tuple[Tensor, PolicyTerms]:
+    """The flat gradient of a minibatch's mean loss, and the loss's parts."""
+    parts, config = agent.parts, agent.config
+    mask = None if batch.mask is None else torch.from_numpy(batch.mask)
+    obs, action, anchor, weight, value_then, ret = (
+        torch.from_numpy(getattr(batch, name))
+        for name in ("obs", "action", "anchor", "weight", "value", "ret")
+    )
+    out, value = parts.network(obs)
+    log_prob, entropy = chances(parts, out, action, mask)
+    policy = surrogate(log_prob, anchor, torch.from_numpy(advantage), config.clip) * weight
+    error = value_error(value.squeeze(1), value_then, ret, config.clip_value)
+    terms = PolicyTerms(policy, error, entropy, log_prob - anchor)
+    loss = terms.loss(value_coef=config.value_coef, entropy_coef=config.entropy_coef).mean()
+    gradients = torch.autograd.grad(loss, list(parts.network.parameters()))
+    return torch.cat([gradient.flatten() for gradient in gradients]), terms
+
+
+def chances(parts, out: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Log probabilities and entropies in the type of the outputs, written out."""
+    log_prob, entropy = torch.zeros(len(out)), torch.zeros(len(out))
+    begin = 0
+    for d, size in enumerate(parts.distribution.sizes):
+        legal = None if mask is None else mask[:, begin : begin + size]
+        logits = legal_values(out[:, begin : begin + size], legal, illegal=-1e9).log_softmax(1)
+        taken = action if action.dim() == 1 else action[:, d]
+        log_prob = log_prob + logits.gather(1, taken[:, None]).squeeze(1)
+        entropy = entropy - (logits.exp() * logits).sum(1)
+        begin += size
+    return log_prob, entropy

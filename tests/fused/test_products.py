@@ -1,0 +1,102 @@
+"""Products held in registers, and blocks turned in them, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from briskrl.fused.intrinsics import Matrix, turn
+from briskrl.fused.kernels import PADDING, product
+from briskrl.jit import helper
+
+ROUNDING = {"float32": 3e-6, "float64": 1e-13}
+
+
+@helper
+def multiply(c, rows, columns, a, b, start, depth):
+    product(c, rows, columns, a, b, start, depth)
+
+
+@helper
+def turn_eight(target, source):
+    turn(target, source, 8)
+
+
+@helper
+def turn_sixteen(target, source):
+    turn(target, source, 16)
+
+
+def padded(count: int) -> int:
+    return -(-count // PADDING) * PADDING
+
+
+def laid_out(array, at: int, row: int, *, transposed: bool = False) -> Matrix:
+    """A matrix somewhere in a flat array that is NaN everywhere else."""
+    stored = array.T if transposed else array
+    numbers = np.full(at + len(stored) * row + 3, np.nan, array.dtype)
+    for r, values in enumerate(stored):
+        numbers[at + r * row : at + r * row + len(values)] = values
+    return Matrix(numbers, at, 1, row) if transposed else Matrix(numbers, at, row, 1)
+
+
+@settings(max_examples=150)
+@given(
+    rows=st.integers(1, 70),
+    columns=st.integers(1, 150),
+    depth=st.integers(0, 80),
+    at=st.tuples(*[st.integers(0, 5)] * 4),
+    more=st.tuples(*[st.integers(0, 9)] * 4),
+    transposed=st.booleans(),
+    shared_start=st.booleans(),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_a_product_of_any_shape_is_numpys(
+    rows, columns, depth, at, more, transposed, shared_start, dtype
+):
+    rng = np.random.default_rng(rows * columns + depth)
+    wide = padded(columns)
+    a = rng.standard_normal((rows, depth)).astype(dtype)
+    b = rng.standard_normal((depth, wide)).astype(dtype)
+    start = rng.standard_normal((1 if shared_start else rows, wide)).astype(dtype)
+    row = (rows if transposed else depth) + more[0]
+    left = laid_out(a, at[0], row, transposed=transposed)
+    right = laid_out(b, at[1], wide + more[1])
+    first = laid_out(start, at[2], wide + more[2])
+    if shared_start:
+        first = first._replace(row=0)
+    out = laid_out(np.zeros((rows, wide), dtype), at[3], wide + more[3])
+    before = out.numbers.copy()
+    multiply(out, rows, wide, left, right, first, depth)
+
+    exact = start.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
+    size = 1 + np.abs(a).astype(np.float64) @ np.abs(b)
+    inside = out.at + np.arange(rows)[:, None] * out.row + np.arange(wide)
+    assert (np.abs(out.numbers[inside] - exact) <= ROUNDING[dtype] * size).all()
+    # What is around the block stays as it was.
+    before[inside] = out.numbers[inside]
+    assert np.array_equal(out.numbers, before, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_product_may_be_added_to_where_it_stands(dtype):
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((9, 5), (5, 40), (9, 40)))
+    out = Matrix(c.copy().reshape(-1), 0, 40, 1)
+    multiply(out, 9, 40, Matrix(a.reshape(-1), 0, 5, 1), Matrix(b.reshape(-1), 0, 40, 1), out, 5)
+    assert out.numbers.reshape(9, 40) == pytest.approx(c + a @ b, abs=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("size", "turn_block"), [(8, turn_eight), (16, turn_sixteen)])
+def test_a_turned_block_has_rows_and_columns_exchanged(dtype, size, turn_block):
+    block = np.arange(size * size, dtype=dtype).reshape(size, size)
+    source = laid_out(block, 3, size + 2)
+    target = laid_out(np.zeros_like(block), 5, size + 7)
+    around = np.isnan(target.numbers)
+    turn_block(target, source)
+    places = 5 + np.arange(size)[:, None] * (size + 7) + np.arange(size)
+    assert np.array_equal(target.numbers[places], block.T)
+    assert np.isnan(target.numbers[around]).all()
