@@ -1,0 +1,61 @@
+"""The same numbers again, for one thread and for two, whoever computes a part."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from briskrl.algos.config import DQN_PRESETS, ON_POLICY_PRESETS
+from briskrl.core.clock import Clock
+from briskrl.core.types import Decision
+from tests.algos import rollouts, transitions
+from tests.fused.test_policy_gradients import random_minibatch
+
+
+def learn_values(preset: str, threads: int) -> np.ndarray:
+    """Parameters after a number of calls with acting in between."""
+    config = transitions.small(
+        **{"net": (40, 24), **DQN_PRESETS[preset], "target_every": 7, "lr": 1e-3}
+    )
+    env = transitions.spec()
+    algo = transitions.make(config, env, engine="fused", threads=threads)
+    batch = transitions.random_batch(env, 12, 150)
+    decision = Decision(np.zeros(90, np.int64))
+    for k in range(8):
+        algo.act(batch.obs[k, :90], None, Clock(), decision)
+        batch.obs[...] = np.roll(batch.obs, 1, axis=1)
+        algo.update(batch, 3 + k, Clock())
+    return transitions.parameters(algo)
+
+
+def learn_policy(preset: str, threads: int) -> np.ndarray:
+    """Parameters after minibatches large enough to be shared."""
+    env = rollouts.spec(mask=True)
+    options = {**ON_POLICY_PRESETS[preset], "lr": 1e-3}
+    agent = rollouts.make(rollouts.config(**options), env, engine="fused", threads=threads)
+    batch = random_minibatch(agent, env, 1500, seed=3)
+    decision = Decision(np.zeros(1500, np.int64), np.zeros(1500, np.float32))
+    for _ in range(10):
+        agent.act(batch.obs, batch.mask, Clock(), decision)
+        batch.action[...], batch.anchor[...] = decision.action, decision.log_prob
+        agent.update(batch, Clock())
+    return rollouts.parameters(agent)
+
+
+CASES = [
+    *(pytest.param(learn_values, preset, id=preset) for preset in ("dqn", "per-dqn", "rainbow")),
+    *(pytest.param(learn_policy, preset, id=preset) for preset in ON_POLICY_PRESETS),
+]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("learn", "preset"), CASES)
+def test_two_runs_are_equal_to_the_bit(learn, preset, threads):
+    first = learn(preset, threads)
+    for _ in range(3):
+        assert np.array_equal(learn(preset, threads), first)
+
+
+@pytest.mark.parametrize(("learn", "preset"), CASES)
+def test_one_and_two_threads_agree_within_rounding(learn, preset):
+    assert learn(preset, 1) == pytest.approx(learn(preset, 2), abs=1e-4)

@@ -1,0 +1,80 @@
+"""Threads that share work: all of it is done, errors come back, nobody stays behind."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from briskrl.fused.team import Team, share
+
+
+@given(
+    count=st.integers(0, 10_000),
+    size=st.integers(1, 9),
+    whole=st.sampled_from([1, 16, 64, 256]),
+)
+def test_shares_cover_all_rows_once_and_in_order(count, size, whole):
+    parts = [share(count, size, number, whole) for number in range(size)]
+    assert [row for begin, end in parts for row in range(begin, end)] == list(range(count))
+    assert all(begin % whole == 0 or begin == count for begin, _ in parts)
+    lengths = [end - begin for begin, end in parts]
+    assert max(lengths) - min(lengths) < 2 * whole
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_every_member_does_its_part_in_a_thread_of_its_own(size):
+    team = Team(size)
+    for _ in range(20):
+        seen = {}
+        team.run(lambda number, seen=seen: seen.update({number: threading.get_ident()}), size)
+        assert sorted(seen) == list(range(size))
+        assert len(set(seen.values())) == size
+        assert seen[0] == threading.get_ident()
+
+
+def test_fewer_than_all_may_take_part():
+    team, seen = Team(4), []
+    team.run(seen.append, 2)
+    assert sorted(seen) == [0, 1]
+
+
+def test_parts_really_run_side_by_side():
+    barrier = threading.Barrier(3, timeout=30)
+    Team(3).run(lambda number: barrier.wait() and None, 3)
+    assert not barrier.broken
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_an_error_comes_back_after_all_parts_are_done(number):
+    team, done = Team(3), []
+
+    def part(member: int) -> None:
+        if member == number:
+            raise ValueError(f"part {member}")
+        time.sleep(0.02)
+        done.append(member)
+
+    for _ in range(3):
+        done.clear()
+        with pytest.raises(ValueError, match=f"part {number}"):
+            team.run(part, 3)
+        assert sorted(done) == sorted({0, 1, 2} - {number})
+    team.run(done.append, 3)
+
+
+def test_a_team_that_nobody_needs_any_more_ends_its_threads():
+    before = set(threading.enumerate())
+    team = Team(4)
+    team.run(lambda number: None, 4)
+    mine = set(threading.enumerate()) - before
+    assert len(mine) == 3
+    del team
+    gc.collect()
+    for thread in mine:
+        thread.join(timeout=10)
+    assert not any(thread.is_alive() for thread in mine)
