@@ -22,7 +22,7 @@ from briskrl.envs.wildfire import render
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.episode import kernels as k
 from briskrl.envs.wildfire.kernels import share, step
-from briskrl.envs.wildfire.layout import Layout, lane_words, rules_of
+from briskrl.envs.wildfire.layout import Layout, kept_words, lane_words, rules_of
 from briskrl.envs.wildfire.pool import Pool, pool_of
 from briskrl.envs.wildfire.simulate import Fires
 from briskrl.envs.wildfire.views.kernels import write_masks
@@ -91,11 +91,12 @@ class WildfireVecEnv(NativeVecEnv):
         height, width = self.pool.shape
         self._layout = layout = Layout(height * width, self.config.n_fires)
         row = layout.row_words
-        # Behind the episodes there is scratch space, one stretch per chunk of them.
-        scratch = len(self._bounds) * lane_words(self.pool)
-        self._words = np.zeros(num_envs * row + scratch, np.uint64)
+        lanes = len(self._bounds)
+        kept, _ = kept_words(self.config, self.pool)
+        size = num_envs * (row + kept) + lanes * lane_words(self.pool)
+        self._words = np.zeros(size, np.uint64)
         self._games = self._words[: num_envs * row].reshape(num_envs, row)
-        self._rules = rules_of(self.config, self.pool, layout, num_envs)
+        self._rules = rules_of(self.config, self.pool, layout, num_envs, lanes)
         self._ints = self._games.view(np.int32)
         self.action_mask: Bools = np.zeros((num_envs, layout.cells), np.bool_)
         """(N, H * W): cells that may be treated; `reset` and `step` refresh it in place."""

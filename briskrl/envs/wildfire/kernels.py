@@ -47,13 +47,13 @@ _SIGNIFICANT = np.uint64(11)
 
 
 @helper
-def place(rules, pool, words, f64, i32, u32, f32, base, lane, actions, first):
+def place(rules, pool, words, f64, i32, u32, f32, i8, base, env, lane, actions, first):
     """Do one step of an episode; returns its reward and why the episode ends, or 0."""
     half = base * 2
     slots = min(rules[R_PER_STEP], np.int64(i32[half + BUDGET] - i32[half + SPENT]))
     if rules[R_MODE] == MODE_FRESH and rules[R_REWARD] != REWARD_TERMINAL:
         choose_fires(rules, pool, words, i32, base)
-        f64[base + LOSS] = burn_all(rules, pool, words, f64, i32, u32, f32, base, lane)
+        f64[base + LOSS] = burn_all(rules, pool, words, f64, i32, u32, f32, i8, base, env, lane)
     wrong = 0
     for slot in range(slots):
         cell = actions[first + slot]
@@ -75,11 +75,13 @@ def place(rules, pool, words, f64, i32, u32, f32, base, lane, actions, first):
         if cause != 0:
             if rules[R_MODE] == MODE_FRESH:
                 choose_fires(rules, pool, words, i32, base)
-            after = burn_all(rules, pool, words, f64, i32, u32, f32, base, lane)
+            after = burn_all(rules, pool, words, f64, i32, u32, f32, i8, base, env, lane)
             f64[base + LOSS] = after
             value -= 100.0 * after
         return value, cause
-    after = burn_changed(rules, pool, words, f64, i32, u32, f32, base, lane, actions, first, slots)
+    after = burn_changed(
+        rules, pool, words, f64, i32, u32, f32, i8, base, env, lane, actions, first, slots
+    )
     f64[base + LOSS] = after
     gain = 100.0 * (before - after)
     if rules[R_REWARD] == REWARD_RELATIVE:
@@ -124,7 +126,7 @@ def step(
 ):
     """Advance the episodes low..high-1 as `phase` says and write what they show."""
     f64, i32, u32 = words.view(np.float64), words.view(np.int32), words.view(np.uint32)
-    f32, i16 = words.view(np.float32), words.view(np.int16)
+    f32, i16, i8 = words.view(np.float32), words.view(np.int16), words.view(np.int8)
     pool = at_address(rules, rules[R_POOL])
     shown, final = obs.reshape(obs.size), final_obs.reshape(final_obs.size)
     chosen, size = actions.reshape(actions.size), obs.size // reward.size
@@ -133,11 +135,15 @@ def step(
     for i in range(low, high):
         base = i * rules[R_ROW]
         cause = 0
-        if phase != LOOK:
+        if phase == LOOK:
+            if rules[R_REWARD] != REWARD_TERMINAL:
+                # How fires spread is no part of the state.
+                burn_all(rules, pool, words, f64, i32, u32, f32, i8, base, i, lane)
+        else:
             if i16[base * 4 + ENDED] != 0:
                 if phase == DISABLED:
                     continue
-                restart(rules, pool, words, f64, i32, u32, f32, i16, base, lane)
+                restart(rules, pool, words, f64, i32, u32, f32, i16, i8, base, i, lane)
                 reward[i], terminated[i], truncated[i] = 0.0, False, False
             elif phase == RESET:
                 continue
@@ -150,7 +156,9 @@ def step(
                     i32,
                     u32,
                     f32,
+                    i8,
                     base,
+                    i,
                     lane,
                     chosen,
                     i * rules[R_PER_STEP],
@@ -162,7 +170,7 @@ def step(
             finish(rules, words, f64, i32, i16, base, log, lane, i, cause)
             if phase == SAME_STEP:
                 observe(rules, pool, words, i32, base, final, i * size)
-                restart(rules, pool, words, f64, i32, u32, f32, i16, base, lane)
+                restart(rules, pool, words, f64, i32, u32, f32, i16, i8, base, i, lane)
         observe(rules, pool, words, i32, base, shown, i * size)
 
 

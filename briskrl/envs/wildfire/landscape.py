@@ -25,6 +25,8 @@ LAYERS = (
     "protected",
 )
 """Names of the layers, in files too; only `fuel` must be there."""
+VALUE_STEPS = 65536
+"""Values are kept to this fraction of 1."""
 _BOUNDS = {
     "elevation": (-500.0, 9000.0),
     "slope": (0.0, 10.0),
@@ -60,7 +62,7 @@ class Landscape:
     canopy_height: Reals
     """Metres."""
     value: Reals
-    """What is lost when a cell burns; 0 on cells that cannot."""
+    """What is lost when a cell burns, in multiples of 1 / VALUE_STEPS; 0 on cells that cannot."""
     ignition_weight: Reals
     """How likely fires are to begin here; 0 on cells that cannot burn."""
     protected: Bools
@@ -140,7 +142,8 @@ def landscape_of(
     ignition = np.where(burnable, real.get("ignition_weight", ones), 0.0)
     if not ignition.any():
         raise ConfigError(f"{name}: the layer 'ignition_weight' is 0 on every burnable cell.")
-    value = np.where(burnable, real.get("value", ones), 0.0)
+    # Multiples of a power of two add up exactly, in whatever order cells burn.
+    value = np.where(burnable, np.round(real.get("value", ones) * VALUE_STEPS) / VALUE_STEPS, 0.0)
     if not value.any():
         raise ConfigError(f"{name}: the layer 'value' is 0 on every burnable cell.")
     return Landscape(

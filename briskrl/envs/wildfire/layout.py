@@ -55,14 +55,9 @@ class Layout:
         return self.fires + self.n_fires
 
     @property
-    def burned(self) -> int:
-        """First bitmap of burned cells; one per fire."""
-        return self.losses + self.n_fires
-
-    @property
     def legal(self) -> int:
         """Bitmap of legal cells."""
-        return self.burned + self.n_fires * self.bits
+        return self.losses + self.n_fires
 
     @property
     def final(self) -> int:
@@ -91,12 +86,28 @@ def lane_words(pool: Pool) -> int:
     return new_scratch(height * width, width, pool.points.reach).size // 2
 
 
+def kept_words(config: WildfireConfig, pool: Pool) -> tuple[int, int]:
+    """Words per episode, and per fire in it, that keep how fires spread.
+
+    Terminal rewards look at each fire once, so that one place serves all of them.
+    """
+    height, width = pool.shape
+    wide = height * width + 2 * (pool.points.reach * width + pool.points.reach)
+    fire = -(-(4 * wide + wide) // (8 * _LINE)) * _LINE
+    return (fire, 0) if config.reward == "terminal" else (config.n_fires * fire, fire)
+
+
 def rules_of(
-    config: WildfireConfig, pool: Pool, layout: Layout, num_envs: int
+    config: WildfireConfig, pool: Pool, layout: Layout, num_envs: int, lanes: int
 ) -> NDArray[np.int64]:
-    """The settings as the array that kernels read; scratch space follows the episodes."""
+    """The settings as the array that kernels read.
+
+    Behind the episodes in memory there is scratch space for the lanes, and behind that what is kept
+    of fires.
+    """
     height, width = pool.shape
     points, places = pool.points, pool.places
+    scratch, (kept, kept_fire) = num_envs * layout.row_words, kept_words(config, pool)
     stencil = np.concatenate([points.cuts.ravel(), points.pinches.ravel()])
     rules = np.zeros(k.R_STENCIL + len(stencil), np.int64)
     static = [name for name in config.channels if name not in DYNAMIC]
@@ -110,7 +121,6 @@ def rules_of(
         k.R_REACH: points.reach,
         k.R_CUTS: len(points.cuts),
         k.R_PINCHES: len(points.pinches),
-        k.R_PAIRS: pool.num_pairs,
         k.R_LANDSCAPES: len(pool.members),
         k.R_WEATHER: len(pool.members[0].scene.weather),
         k.R_FIRES: config.n_fires,
@@ -121,13 +131,15 @@ def rules_of(
         k.R_ROW: layout.row_words,
         k.R_ROW_FIRES: layout.fires,
         k.R_ROW_LOSSES: layout.losses,
-        k.R_ROW_BURNED: layout.burned,
         k.R_ROW_LEGAL: layout.legal,
         k.R_ROW_FINAL: layout.final,
         k.R_ROW_CLOSED: layout.closed,
         k.R_ROW_GATES: layout.gates,
-        k.R_SCRATCH: num_envs * layout.row_words * 2,
-        k.R_SCRATCH_STRIDE: lane_words(pool) * 2,
+        k.R_SCRATCH: 2 * scratch,
+        k.R_SCRATCH_STRIDE: 2 * lane_words(pool),
+        k.R_KEPT: 2 * (scratch + lanes * lane_words(pool)),
+        k.R_KEPT_ENV: 2 * kept,
+        k.R_KEPT_FIRE: 2 * kept_fire,
         k.R_CHANNELS: len(config.channels),
         k.R_STATIC: len(static),
         k.P_MINUTES: places["minutes"],
@@ -141,7 +153,6 @@ def rules_of(
         k.P_COUNT: places["count"],
         k.P_FIXED: places.get("fixed", 0),
         k.P_OFFSETS: places["offsets"],
-        k.P_PAIRS: places["pairs"],
     }.items():
         rules[at] = number
     rules.view(np.float64)[k.R_PENALTY] = config.illegal_penalty

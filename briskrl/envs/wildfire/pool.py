@@ -21,7 +21,7 @@ from briskrl.envs.wildfire.fuels import Reals, fuel_table
 from briskrl.envs.wildfire.landscape import Landscape, landscape_of
 from briskrl.envs.wildfire.planes import static_planes
 from briskrl.envs.wildfire.planning.baselines import plan_cells
-from briskrl.envs.wildfire.planning.trials import bits_of, stopped_pairs
+from briskrl.envs.wildfire.planning.trials import bits_of
 from briskrl.envs.wildfire.simulate import Fires, Scene, Simulator
 from briskrl.envs.wildfire.synthetic import Terrain, synthetic
 from briskrl.envs.wildfire.weather import Climate, draw_weather
@@ -55,7 +55,6 @@ class Pool:
     places: dict[str, int]
     """Where each part begins, in elements of its own type."""
     points: Compass
-    num_pairs: int
     budget: int
 
     @property
@@ -131,7 +130,7 @@ def _pool(config: WildfireConfig, changed: int) -> Pool:
     for member, own in zip(members, shared, strict=True):
         member.scene.adopt(own)
     budget = budget_of(config, members[0].scene.landscape.cells)
-    return Pool(members, data, places, points, len(parts["pairs"]), budget)
+    return Pool(members, data, places, points, budget)
 
 
 def _changed(path: str | None) -> int:
@@ -211,7 +210,6 @@ def _parts(config: WildfireConfig, members: tuple[Prepared, ...]) -> dict[str, N
         "closed": np.stack([bits_of(~scene.burnable) for scene in scenes]),
         "count": np.array([cells.sum() for cells in legal], np.int64),
         "offsets": points.rows * width + points.cols,
-        "pairs": stopped_pairs(points),
     }
     if config.fires in ("fixed", "test"):
         sets = [member.fires(config.fires, config.n_fires) for member in members]

@@ -1,8 +1,9 @@
 """One episode, compiled: drawing and burning its fires, treating cells, beginning anew.
 
-An episode is a row of words: scalars, then fires (cell and weather), their losses, bitmaps of what
-each burned, bitmaps of legal and closed cells, and the open directions of every cell. Everything
-about landscapes is in the pool, which `rules` holds the address of and which is only read.
+An episode is a row of words: scalars, then fires (cell and weather), their losses, bitmaps of legal
+and closed cells, and the open directions of every cell. How each fire spread is kept elsewhere; it
+follows from the row. Everything about landscapes is in the pool, which `rules` holds the address of
+and which is only read.
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ import numpy as np
 
 from briskrl.envs.kernels import GOLDEN, MIX_1, MIX_2, draw
 from briskrl.envs.wildfire.spread.kernels import (
-    ZERO,
+    BUCKETS,
+    IGNITION,
+    NONE,
+    SCRATCH_FILL,
     burned_at,
-    can_change,
     clear_bit,
+    clear_scratch,
     close_gates,
-    forget,
+    enqueue,
+    fill_of,
+    flood,
     has_bit,
+    ignite,
+    scale_of,
     set_bit,
-    spread,
 )
 from briskrl.jit import helper, inlined
 
@@ -41,7 +48,6 @@ ROW_SCALARS = 16
     R_REACH,
     R_CUTS,
     R_PINCHES,
-    R_PAIRS,
     R_LANDSCAPES,
     R_WEATHER,
     R_FIRES,
@@ -53,13 +59,15 @@ ROW_SCALARS = 16
     R_ROW,
     R_ROW_FIRES,
     R_ROW_LOSSES,
-    R_ROW_BURNED,
     R_ROW_LEGAL,
     R_ROW_FINAL,
     R_ROW_CLOSED,
     R_ROW_GATES,
     R_SCRATCH,
     R_SCRATCH_STRIDE,
+    R_KEPT,
+    R_KEPT_ENV,
+    R_KEPT_FIRE,
     R_CHANNELS,
     R_STATIC,
     P_MINUTES,
@@ -73,7 +81,6 @@ ROW_SCALARS = 16
     P_COUNT,
     P_FIXED,
     P_OFFSETS,
-    P_PAIRS,
 ) = range(42)
 """Places in the rules. R_ROW_* hold places in a row, in words; P_* places in the pool, in elements
 of their own type."""
@@ -130,30 +137,51 @@ def choose_fires(rules, pool, words, i32, base):
             i32[at + 2 * n + 1] = draw(words, base + FIRE_RNG, rules[R_WEATHER])
 
 
+@inlined
+def kept_at(rules, env, n):
+    """Word of what is kept of a fire: arrival times, then the directions it came in, in bytes."""
+    return rules[R_KEPT] + env * rules[R_KEPT_ENV] + n * rules[R_KEPT_FIRE]
+
+
+@inlined
+def scenario_of(rules, i32, base, n):
+    """Number of a fire's landscape and weather among all in the pool."""
+    weather = i32[(base + rules[R_ROW_FIRES]) * 2 + 2 * n + 1]
+    return np.int64(i32[base * 2 + LAND]) * rules[R_WEATHER] + weather
+
+
 @helper
-def burn(rules, pool, words, f64, i32, u32, f32, base, lane, n):
-    """Burn fire n as the breaks stand now; keeps its loss and what it burned."""
-    cells, bits = rules[R_CELLS], rules[R_BITS]
-    width, reach, count = rules[R_WIDTH], rules[R_REACH], rules[R_DIRECTIONS]
-    fire = (base + rules[R_ROW_FIRES]) * 2 + 2 * n
-    land, start, weather = np.int64(i32[base * 2 + LAND]), np.int64(i32[fire]), i32[fire + 1]
-    burned = base + rules[R_ROW_BURNED] + n * bits
-    for j in range(bits):
-        words[burned + j] = ZERO
+def burn(rules, pool, words, f64, i32, u32, f32, i8, base, env, lane, n):
+    """Burn fire n as the breaks stand now; keeps its loss and how it spread."""
+    cells, count = rules[R_CELLS], rules[R_DIRECTIONS]
+    width, reach = rules[R_WIDTH], rules[R_REACH]
+    edge = reach * width + reach
+    arrivals = kept_at(rules, env, n) + edge
+    ways = (arrivals + cells + edge) * 4 + edge
+    scenario, pool32 = scenario_of(rules, i32, base, n), pool.view(np.float32)
+    limit = pool32[rules[P_LIMITS] + scenario]
+    fill = fill_of(limit)
+    for cell in range(cells):
+        f32[arrivals + cell] = fill
+    for cell in range(-edge, cells + edge):
+        i8[ways + cell] = NONE
     loss = base + rules[R_ROW_LOSSES] + n
     f64[loss] = 0.0
+    start = np.int64(i32[(base + rules[R_ROW_FIRES]) * 2 + 2 * n])
     if has_bit(words, base + rules[R_ROW_CLOSED], start):
         return
-    scenario = land * rules[R_WEATHER] + weather
-    pool32 = pool.view(np.float32)
     scratch = rules[R_SCRATCH] + lane * rules[R_SCRATCH_STRIDE]
-    found = spread(
+    if f32[scratch + SCRATCH_FILL] == 0.0:
+        clear_scratch(i32, f32, scratch, cells, width, reach, fill)
+    lists = burned_at(scratch, cells, width, reach)
+    found = ignite(
         i32,
         f32,
-        scratch,
+        i8,
+        lists,
         cells,
-        width,
-        reach,
+        arrivals,
+        ways,
         pool32,
         rules[P_MINUTES] + scenario * cells * count,
         pool,
@@ -162,17 +190,140 @@ def burn(rules, pool, words, f64, i32, u32, f32, base, lane, n):
         u32,
         (base + rules[R_ROW_GATES]) * 2,
         start,
-        pool32[rules[P_LIMITS] + scenario],
+        limit,
     )
-    first = burned_at(scratch, cells, width, reach)
-    value, values = rules[P_VALUE] + land * cells, pool.view(np.float64)
+    value, values = rules[P_VALUE] + i32[base * 2 + LAND] * cells, pool.view(np.float64)
     total = 0.0
     for m in range(found):
-        cell = np.int64(i32[first + m])
-        total += values[value + cell]
-        set_bit(words, burned, cell)
+        total += values[value + i32[lists + m]]
     f64[loss] = total
-    forget(i32, f32, scratch, cells, width, reach, found)
+
+
+@inlined
+def is_open(u32, gate, cell, k):
+    """Whether breaks leave direction k of a cell open."""
+    return (u32[gate + cell] >> np.uint32(k)) & np.uint32(1) != np.uint32(0)
+
+
+@helper
+def cut_off(rules, pool, words, i32, u32, f32, i8, base, cell, arrivals, ways, fill, gone, lost):
+    """Take the cells off a fire that it reached by moves which a break at `cell` has stopped.
+
+    They are appended to the list `gone`, which has `lost` members; returns how many it has then.
+    """
+    width, height = rules[R_WIDTH], rules[R_HEIGHT]
+    gate = (base + rules[R_ROW_GATES]) * 2
+    if i8[ways + cell] == IGNITION and has_bit(words, base + rules[R_ROW_CLOSED], cell):
+        lost = take_off(i32, f32, i8, cell, arrivals, ways, fill, gone, lost)
+    row, col = cell // width, cell % width
+    cuts = rules[R_CUTS]
+    for n in range(cuts + rules[R_PINCHES]):
+        p = R_STENCIL + (3 * n if n < cuts else 3 * cuts + 5 * (n - cuts))
+        k = rules[p + 2] if n < cuts else rules[p + 4]
+        r, c = row + rules[p], col + rules[p + 1]
+        if r < 0 or r >= height or c < 0 or c >= width:
+            continue
+        source = r * width + c
+        to = source + pool[rules[P_OFFSETS] + k]
+        if i8[ways + to] == k and not is_open(u32, gate, source, k):
+            lost = take_off(i32, f32, i8, to, arrivals, ways, fill, gone, lost)
+    return lost
+
+
+@inlined
+def take_off(i32, f32, i8, cell, arrivals, ways, fill, gone, lost):
+    """Unburn a cell and append it to the list `gone`."""
+    f32[arrivals + cell] = fill
+    i8[ways + cell] = NONE
+    i32[gone + lost] = cell
+    return lost + 1
+
+
+@helper
+def burn_again(
+    rules, pool, words, f64, i32, u32, f32, i8, base, env, lane, n, actions, first, slots
+):
+    """Mend fire n after this step's breaks: what they cut off burns again from its surroundings.
+
+    Whatever else burned keeps its time, because a break can only take paths away; so the result
+    is that of burning from the ignition, to the bit.
+    """
+    cells, count = rules[R_CELLS], rules[R_DIRECTIONS]
+    width, reach = rules[R_WIDTH], rules[R_REACH]
+    edge = reach * width + reach
+    arrivals = kept_at(rules, env, n) + edge
+    ways = (arrivals + cells + edge) * 4 + edge
+    scenario, pool32 = scenario_of(rules, i32, base, n), pool.view(np.float32)
+    limit = pool32[rules[P_LIMITS] + scenario]
+    fill, scale = fill_of(limit), scale_of(limit)
+    scratch = rules[R_SCRATCH] + lane * rules[R_SCRATCH_STRIDE]
+    lists = burned_at(scratch, cells, width, reach)
+    gone, lost = lists + 2 * cells, 0
+    for slot in range(slots):
+        cell = actions[first + slot]
+        if cell >= 0 and cell < cells:
+            lost = cut_off(
+                rules, pool, words, i32, u32, f32, i8, base, cell, arrivals, ways, fill, gone, lost
+            )
+    if lost == 0:
+        return
+    if f32[scratch + SCRATCH_FILL] == 0.0:
+        clear_scratch(i32, f32, scratch, cells, width, reach, fill)
+    turn = rules[P_OFFSETS]
+    done = 0
+    while done < lost:
+        cell = np.int64(i32[gone + done])
+        done += 1
+        for k in range(count):
+            to = cell + pool[turn + k]
+            if i8[ways + to] == k:
+                lost = take_off(i32, f32, i8, to, arrivals, ways, fill, gone, lost)
+    minutes, gate = rules[P_MINUTES] + scenario * cells * count, (base + rules[R_ROW_GATES]) * 2
+    value, values = rules[P_VALUE] + i32[base * 2 + LAND] * cells, pool.view(np.float64)
+    total = f64[base + rules[R_ROW_LOSSES] + n]
+    found, bucket = 0, BUCKETS
+    for m in range(lost):
+        cell = np.int64(i32[gone + m])
+        total -= values[value + cell]
+        best, via = fill, NONE
+        for k in range(count):
+            source = cell - pool[turn + k]
+            if source < 0 or source >= cells or f32[arrivals + source] == fill:
+                continue
+            new = f32[arrivals + source] + pool32[minutes + source * count + k]
+            if new < best and is_open(u32, gate, source, k):
+                best, via = new, k
+        if via != NONE:
+            f32[arrivals + cell] = best
+            i8[ways + cell] = via
+            place = np.int64(best * scale)
+            enqueue(i32, lists - 2 * cells, lists - cells, lists + 3 * cells, cell, place)
+            bucket = min(bucket, place)
+            i32[lists + found] = cell
+            found += 1
+    found = flood(
+        i32,
+        f32,
+        i8,
+        lists,
+        cells,
+        arrivals,
+        ways,
+        pool32,
+        minutes,
+        pool,
+        turn,
+        count,
+        u32,
+        gate,
+        limit,
+        found,
+        found,
+        bucket,
+    )
+    for m in range(found):
+        total += values[value + i32[lists + m]]
+    f64[base + rules[R_ROW_LOSSES] + n] = total
 
 
 @helper
@@ -185,15 +336,15 @@ def mean_loss(rules, pool, f64, i32, base):
 
 
 @helper
-def burn_all(rules, pool, words, f64, i32, u32, f32, base, lane):
+def burn_all(rules, pool, words, f64, i32, u32, f32, i8, base, env, lane):
     """Burn the whole sample and return its mean loss."""
     for n in range(rules[R_FIRES]):
-        burn(rules, pool, words, f64, i32, u32, f32, base, lane, n)
+        burn(rules, pool, words, f64, i32, u32, f32, i8, base, env, lane, n)
     return mean_loss(rules, pool, f64, i32, base)
 
 
 @helper
-def restart(rules, pool, words, f64, i32, u32, f32, i16, base, lane):
+def restart(rules, pool, words, f64, i32, u32, f32, i16, i8, base, env, lane):
     """Begin a new episode: its landscape and fires depend on the env's seed and its number."""
     state = words[base + RNG] + GOLDEN
     words[base + RNG] = state
@@ -219,7 +370,7 @@ def restart(rules, pool, words, f64, i32, u32, f32, i16, base, lane):
     for cell in range(rules[R_CELLS]):
         u32[gates + cell] = np.uint32(0xFFFFFFFF)
     choose_fires(rules, pool, words, i32, base)
-    f64[base + LOSS_FIRST] = burn_all(rules, pool, words, f64, i32, u32, f32, base, lane)
+    f64[base + LOSS_FIRST] = burn_all(rules, pool, words, f64, i32, u32, f32, i8, base, env, lane)
     f64[base + LOSS] = f64[base + LOSS_FIRST]
 
 
@@ -247,24 +398,26 @@ def treat(rules, words, i32, u32, base, cell):
 
 
 @helper
-def burn_changed(rules, pool, words, f64, i32, u32, f32, base, lane, actions, first, slots):
-    """Burn the fires anew that this step's cells can change; returns the sample's mean loss."""
+def burn_changed(
+    rules, pool, words, f64, i32, u32, f32, i8, base, env, lane, actions, first, slots
+):
+    """Mend all fires after this step's breaks; returns the sample's mean loss."""
     for n in range(rules[R_FIRES]):
-        burned = base + rules[R_ROW_BURNED] + n * rules[R_BITS]
-        for slot in range(slots):
-            cell = actions[first + slot]
-            if cell < 0 or cell >= rules[R_CELLS]:
-                continue
-            if can_change(
-                words,
-                burned,
-                cell,
-                rules[R_HEIGHT],
-                rules[R_WIDTH],
-                pool,
-                rules[P_PAIRS],
-                rules[R_PAIRS],
-            ):
-                burn(rules, pool, words, f64, i32, u32, f32, base, lane, n)
-                break
+        burn_again(
+            rules,
+            pool,
+            words,
+            f64,
+            i32,
+            u32,
+            f32,
+            i8,
+            base,
+            env,
+            lane,
+            n,
+            actions,
+            first,
+            slots,
+        )
     return mean_loss(rules, pool, f64, i32, base)

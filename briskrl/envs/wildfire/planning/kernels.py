@@ -28,7 +28,7 @@ def burn_fire(
     scratch, minutes, limits, offsets, gates, closed, shape, start, weather, value, burned, at
 ):
     """Burn one fire; sets its bits from `at` on and returns the lost value."""
-    i32, f32 = scratch, scratch.view(np.float32)
+    i32, f32, i8 = scratch, scratch.view(np.float32), scratch.view(np.int8)
     width, reach, cells, count = shape[WIDTH], shape[REACH], gates.size, offsets.size
     for j in range(closed.size):
         burned[at + j] = ZERO
@@ -37,6 +37,7 @@ def burn_fire(
     found = spread(
         i32,
         f32,
+        i8,
         0,
         cells,
         width,
@@ -44,10 +45,8 @@ def burn_fire(
         minutes,
         weather * cells * count,
         offsets,
-        0,
         count,
         gates,
-        0,
         start,
         limits[weather],
     )

@@ -8,8 +8,8 @@ algorithm, to the bit.
 
 A lane's scratch space is a stretch of 4-byte words: arrival times with a margin on both sides
 (moves beyond the grid lead there, with infinite times), links of the buckets, burned cells in order
-of discovery, parents, counters and bucket heads. Between fires all arrivals are the fill, which
-lies just above the duration, and all buckets are empty.
+of discovery, parents, counters, bucket heads, and the directions that fire came in. Between fires
+all arrivals are the fill, which lies just above the duration, and all buckets are empty.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ NONE, EXPANDED = -1, -2
 """No cell; a cell that waits in no bucket."""
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
-SCRATCH_FILL, SCRATCH_SCALE = 0, 1
+IGNITION = 100
+"""In place of the direction that fire came in, where it began; -1 is where there is no fire."""
+SCRATCH_FILL = 0
 SCRATCH_SCALARS = 16
 
 
 def margin(width, reach):
-    """Words before and behind the arrival times that moves of this reach may read."""
+    """Cells before and behind a grid that moves of this reach may read."""
     return reach * width + reach
 
 
 def scratch_words(cells, width, reach):
     """4-byte words of scratch space for one lane, in whole cache lines."""
-    words = SCRATCH_SCALARS + cells + 2 * margin(width, reach) + 5 * cells + BUCKETS + 1
+    wide = cells + 2 * margin(width, reach)
+    words = SCRATCH_SCALARS + wide + 5 * cells + BUCKETS + 1 + -(-wide // 4)
     return -(-words // 16) * 16
 
 
@@ -56,12 +59,17 @@ def parents_at(base, cells, width, reach):
     return burned_at(base, cells, width, reach) + cells
 
 
+@inlined
+def ways_at(base, cells, width, reach):
+    """Byte of the first direction that fire came in."""
+    after_heads = burned_at(base, cells, width, reach) + 3 * cells + BUCKETS + 1
+    return after_heads * 4 + reach * width + reach
+
+
 @helper
-def clear_scratch(i32, f32, base, cells, width, reach, limit):
-    """Make a lane ready for fires of this duration (float32 minutes)."""
-    fill = np.nextafter(limit, np.float32(np.inf))
+def clear_scratch(i32, f32, base, cells, width, reach, fill):
+    """Make a lane ready for fires whose cells are `fill` before they burn."""
     f32[base + SCRATCH_FILL] = fill
-    f32[base + SCRATCH_SCALE] = np.float32(BUCKETS) / limit
     arrivals = arrivals_at(base, width, reach)
     for i in range(cells):
         f32[arrivals + i] = fill
@@ -70,56 +78,74 @@ def clear_scratch(i32, f32, base, cells, width, reach, limit):
         i32[heads + b] = NONE
 
 
+@inlined
+def fill_of(limit):
+    """What cells hold that have not burned: the first number after the duration."""
+    return np.nextafter(limit, np.float32(np.inf))
+
+
+@inlined
+def scale_of(limit):
+    """Buckets per minute."""
+    return np.float32(BUCKETS) / limit
+
+
+@inlined
+def enqueue(i32, after, before, heads, cell, place):
+    """Put a cell first into a bucket."""
+    first = np.int64(i32[heads + place])
+    i32[after + cell] = first
+    i32[before + cell] = NONE
+    if first >= 0:
+        i32[before + first] = cell
+    i32[heads + place] = cell
+
+
 @helper
-def spread(
+def flood(
     i32,
     f32,
-    base,
+    i8,
+    lists,
     cells,
-    width,
-    reach,
+    arrivals,
+    ways,
     minutes,
     row,
     offsets,
-    way,
+    turn,
     count,
     allowed,
     gate,
-    start,
     limit,
+    found,
+    waiting,
+    bucket,
 ):
-    """Burn from `start` and return the number of burned cells.
+    """Expand what waits in the buckets until nothing does; returns the number of burned cells.
 
     Args:
-        i32: Scratch space as integers.
+        i32: Memory as integers.
         f32: The same as floats.
-        base: First word of the lane.
+        i8: The same as bytes.
+        lists: Word of the lane's list of burned cells, which its links and buckets lie around.
         cells: Cells of the grid.
-        width: Columns of the grid.
-        reach: Longest move along an axis.
+        arrivals: Word of the first arrival time.
+        ways: Byte of the first direction; each burned cell gets the one that fire came in.
         minutes: Edge times; those of cell c, direction k are at row + c * count + k.
         row: See minutes.
-        offsets: How far in cells each direction leads; that of direction k is at way + k.
-        way: See offsets.
+        offsets: How far in cells each direction leads; that of direction k is at turn + k.
+        turn: See offsets.
         count: K.
         allowed: Bits of the directions that breaks leave open; those of cell c are at gate + c.
         gate: See allowed.
-        start: The ignited cell; it must be able to burn.
         limit: Duration in minutes, float32.
+        found: Cells in the list so far.
+        waiting: Cells in buckets.
+        bucket: The first bucket that may hold any.
     """
-    fill = np.nextafter(limit, np.float32(np.inf))
-    if f32[base + SCRATCH_FILL] != fill:
-        clear_scratch(i32, f32, base, cells, width, reach, limit)
-    scale = f32[base + SCRATCH_SCALE]
-    arrivals = arrivals_at(base, width, reach)
-    burned = burned_at(base, cells, width, reach)
-    after, before, heads = burned - 2 * cells, burned - cells, burned + 3 * cells
-    f32[arrivals + start] = np.float32(0.0)
-    i32[burned] = start
-    i32[heads] = start
-    i32[after + start] = NONE
-    i32[before + start] = NONE
-    found, waiting, bucket = 1, 1, 0
+    fill, scale = fill_of(limit), scale_of(limit)
+    after, before, heads = lists - 2 * cells, lists - cells, lists + 3 * cells
     while waiting > 0:
         cell = np.int64(i32[heads + bucket])
         if cell < 0:
@@ -136,13 +162,14 @@ def spread(
         gates = allowed[gate + cell]
         for k in range(count):
             new = time + minutes[edge + k]
-            to = cell + offsets[way + k]
+            to = cell + offsets[turn + k]
             old = f32[arrivals + to]
             if new < old and (gates >> np.uint32(k)) & np.uint32(1):
                 f32[arrivals + to] = new
+                i8[ways + to] = k
                 place = np.int64(new * scale)
                 if old == fill:
-                    i32[burned + found] = to
+                    i32[lists + found] = to
                     found += 1
                     waiting += 1
                 elif i32[before + to] == EXPANDED:
@@ -158,13 +185,98 @@ def spread(
                         i32[heads + was] = later
                     if later >= 0:
                         i32[before + later] = earlier
-                first = np.int64(i32[heads + place])
-                i32[after + to] = first
-                i32[before + to] = NONE
-                if first >= 0:
-                    i32[before + first] = to
-                i32[heads + place] = to
+                enqueue(i32, after, before, heads, to, place)
     return found
+
+
+@helper
+def ignite(
+    i32,
+    f32,
+    i8,
+    lists,
+    cells,
+    arrivals,
+    ways,
+    minutes,
+    row,
+    offsets,
+    turn,
+    count,
+    allowed,
+    gate,
+    start,
+    limit,
+):
+    """Burn from a cell that can burn, over cells that all hold the fill; see `flood`."""
+    f32[arrivals + start] = np.float32(0.0)
+    i8[ways + start] = IGNITION
+    i32[lists] = start
+    enqueue(i32, lists - 2 * cells, lists - cells, lists + 3 * cells, start, 0)
+    return flood(
+        i32,
+        f32,
+        i8,
+        lists,
+        cells,
+        arrivals,
+        ways,
+        minutes,
+        row,
+        offsets,
+        turn,
+        count,
+        allowed,
+        gate,
+        limit,
+        1,
+        1,
+        0,
+    )
+
+
+@helper
+def spread(
+    i32,
+    f32,
+    i8,
+    base,
+    cells,
+    width,
+    reach,
+    minutes,
+    row,
+    offsets,
+    count,
+    allowed,
+    start,
+    limit,
+):
+    """Burn from `start` within a lane's scratch space; returns the number of burned cells.
+
+    `forget` must follow. See `flood` for the arguments; `base` is the lane's first word.
+    """
+    fill = fill_of(limit)
+    if f32[base + SCRATCH_FILL] != fill:
+        clear_scratch(i32, f32, base, cells, width, reach, fill)
+    return ignite(
+        i32,
+        f32,
+        i8,
+        burned_at(base, cells, width, reach),
+        cells,
+        arrivals_at(base, width, reach),
+        ways_at(base, cells, width, reach),
+        minutes,
+        row,
+        offsets,
+        0,
+        count,
+        allowed,
+        0,
+        start,
+        limit,
+    )
 
 
 @helper

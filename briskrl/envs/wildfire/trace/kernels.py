@@ -103,7 +103,7 @@ def burn_fires(
     losses,
 ):
     """Burn fires one after another: burned cells and lost value of each, and hits per cell."""
-    i32, f32 = scratch, scratch.view(np.float32)
+    i32, f32, i8 = scratch, scratch.view(np.float32), scratch.view(np.int8)
     width, reach, cells, count = shape[1], shape[4], allowed.size, offsets.size
     burned = burned_at(0, cells, width, reach)
     for n in range(starts.size):
@@ -112,9 +112,21 @@ def burn_fires(
             continue
         row, limit = weathers[n] * cells * count, limits[weathers[n]]
         found = spread(
-            i32, f32, 0, cells, width, reach, minutes, row, offsets, 0, count, allowed, 0,
-            starts[n], limit,
-        )  # fmt: skip
+            i32,
+            f32,
+            i8,
+            0,
+            cells,
+            width,
+            reach,
+            minutes,
+            row,
+            offsets,
+            count,
+            allowed,
+            starts[n],
+            limit,
+        )
         counts[n] = found
         for m in range(found):
             cell = i32[burned + m]
@@ -128,7 +140,7 @@ def trace_fires(
     scratch, minutes, limits, offsets, allowed, closed, shape, starts, weathers, value, sums, work
 ):
     """Add over fires, per cell (2, cells): value downstream, and paths through; work is scratch."""
-    i32, f32 = scratch, scratch.view(np.float32)
+    i32, f32, i8 = scratch, scratch.view(np.float32), scratch.view(np.int8)
     width, reach, cells, count = shape[1], shape[4], allowed.size, offsets.size
     burned = burned_at(0, cells, width, reach)
     for n in range(starts.size):
@@ -136,9 +148,21 @@ def trace_fires(
             continue
         row, limit = weathers[n] * cells * count, limits[weathers[n]]
         found = spread(
-            i32, f32, 0, cells, width, reach, minutes, row, offsets, 0, count, allowed, 0,
-            starts[n], limit,
-        )  # fmt: skip
+            i32,
+            f32,
+            i8,
+            0,
+            cells,
+            width,
+            reach,
+            minutes,
+            row,
+            offsets,
+            count,
+            allowed,
+            starts[n],
+            limit,
+        )
         find_parents(i32, f32, 0, cells, width, reach, minutes, row, offsets, count, allowed, found)
         add_downstream(i32, 0, cells, width, reach, found, value, work[0], work[1])
         for m in range(found):
@@ -153,7 +177,7 @@ def burn_one(
     scratch, minutes, limits, offsets, allowed, closed, shape, start, weather, arrival, parent
 ):
     """Burn one fire: arrival minutes (cells,), NaN where it does not come, and predecessors."""
-    i32, f32 = scratch, scratch.view(np.float32)
+    i32, f32, i8 = scratch, scratch.view(np.float32), scratch.view(np.int8)
     width, reach, cells, count = shape[1], shape[4], allowed.size, offsets.size
     arrival[:] = np.nan
     parent[:] = NONE
@@ -161,9 +185,21 @@ def burn_one(
         return
     row = weather * cells * count
     found = spread(
-        i32, f32, 0, cells, width, reach, minutes, row, offsets, 0, count, allowed, 0,
-        start, limits[weather],
-    )  # fmt: skip
+        i32,
+        f32,
+        i8,
+        0,
+        cells,
+        width,
+        reach,
+        minutes,
+        row,
+        offsets,
+        count,
+        allowed,
+        start,
+        limits[weather],
+    )
     find_parents(i32, f32, 0, cells, width, reach, minutes, row, offsets, count, allowed, found)
     burned, arrivals = burned_at(0, cells, width, reach), arrivals_at(0, width, reach)
     parents = parents_at(0, cells, width, reach)
