@@ -119,6 +119,18 @@ class MachineBench:
 
 
 @dataclass(frozen=True, slots=True)
+class EnginesBench:
+    """The fused engine against torch, and two threads against one."""
+
+    slices: Slices = 9
+    """Turns of each side per comparison; the figures are medians over them."""
+    seconds: Seconds = 0.5
+    """Seconds per turn."""
+    seed: Seed = 0
+    """Seed of environments and networks."""
+
+
+@dataclass(frozen=True, slots=True)
 class BackendsBench:
     """Worker processes against Gymnasium's."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from briskrl.bench.config import (
     BackendsBench,
+    EnginesBench,
     EnvBench,
     LegacyBench,
     MachineBench,
@@ -33,6 +34,7 @@ COMMANDS = {
     "peers": "ours against Stable-Baselines3 and SBX",
     "rollout": "collecting a rollout against acting and stepping alone",
     "backends": "worker processes for Gymnasium environments against Gymnasium's own",
+    "engines": "the fused engine against torch, and two threads against one",
     "machine": "what this machine can do, for runs to be compared with",
 }
 
@@ -188,6 +190,24 @@ examples:
   brisk bench backends
   brisk bench backends --num-envs 64 --slices 25 --json"""
 
+ENGINES_HELP = """\
+The fused engine against torch, and two threads of it against one.
+
+  update.SIZE    one DQN update of an 11-128-128-3 network with batches of that size
+  dqn, ppo       whole training: DQN on Snake, PPO on the compiled CartPole (1024 x 32, minibatches
+                 of 4096, 4 epochs)
+  dqn_overlap    DQN with --overlap against one thread
+  ppo_threads    PPO with --threads 2 against one thread
+  busy_ratio     the same while other processes keep every core busy
+
+The sides take turns in one process; figures are medians over the turns. Engines are compared by CPU
+time, threads by wall time: measure those on an idle machine."""
+
+ENGINES_EXAMPLES = """\
+examples:
+  brisk bench engines
+  brisk bench engines --slices 25 --json"""
+
 MACHINE_HELP = """\
 What this machine can do. The figures are saved, and every later run tells its share of them:
 machine_fraction in its JSON, "x% of this machine" in its progress.
@@ -224,6 +244,7 @@ def run(argv: list[str]) -> int:
         "peers": _peers,
         "rollout": _rollout,
         "backends": _backends,
+        "engines": _engines,
         "machine": _machine,
     }
     return runners[name](words)
@@ -320,6 +341,16 @@ def _rollout(words: list[str]) -> int:
 
     wait_s = (bench.slices + 1) * bench.seconds + 5
     return _tell(lambda: measure_rollout(bench), as_json=args.json, wait_s=wait_s)
+
+
+def _engines(words: list[str]) -> int:
+    parser = _parser("engines", ENGINES_HELP, ENGINES_EXAMPLES, EnginesBench)
+    args = parser.parse(words)
+    bench = build(EnginesBench, flag_layer(args, {"": EnginesBench}).values)
+    from briskrl.bench.engines import measure_engines
+
+    wait_s = 16 * (bench.slices + 1) * bench.seconds + 20
+    return _tell(lambda: measure_engines(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _backends(words: list[str]) -> int:

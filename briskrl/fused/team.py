@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from time import perf_counter
 
 import numpy as np
 
@@ -16,6 +17,11 @@ from briskrl.fused.handover.kernels import PATIENCE, appears, wait_for
 
 BEGUN, DONE, BOARD_SIZE = 0, 8, 16
 """Places of two counters, a cache line apart."""
+
+MOST_WAIT, SLACK_S = 0.5, 2e-4
+"""Waiting, as a share of one's own part and in seconds, that says nothing about the cores."""
+SHORTEST_RETREAT, LONGEST_RETREAT = 16, 1024
+"""In pieces of work."""
 
 Part = Callable[[int], None]
 
@@ -30,24 +36,61 @@ class Team:
     def __init__(self, size: int) -> None:
         self.size = size
         self._members = [Worker(number) for number in range(1, size)]
+        self._retreat = Retreat()
         weakref.finalize(self, _dismiss, self._members)
 
     def run(self, part: Part, size: int) -> None:
         """Call part(0), part(1), ... part(size - 1) at the same time; returns when all are done.
 
+        If others keep the cores busy, the calling thread makes the calls one after the other for a
+        while: it would only wait for members that have lost their core.
+
         Raises:
             BaseException: What the first part to fail has raised.
         """
+        if self._retreat.goes_on():
+            for number in range(size):
+                part(number)
+            return
         members = self._members[: size - 1]
         for member in members:
             member.begin(part)
+        begin = perf_counter()
         try:
             part(0)
         finally:
+            own_s = perf_counter() - begin
             errors = [member.finish() for member in members]
+        waited_s = perf_counter() - begin - own_s
+        self._retreat.judge(lost=waited_s > MOST_WAIT * own_s + SLACK_S)
         for error in errors:
             if error is not None:
                 raise error
+
+
+class Retreat:
+    """How long to do without other threads, once one has lost its core to another process.
+
+    Waiting for such a thread costs more than it brings. A retreat is the longer the more often
+    there was a reason for one.
+    """
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._next = SHORTEST_RETREAT
+
+    def goes_on(self) -> bool:
+        """Whether the next piece of work is to be done alone."""
+        self._left = max(0, self._left - 1)
+        return self._left > 0
+
+    def judge(self, *, lost: bool) -> None:
+        """Tell how a piece of work went that was not done alone."""
+        if lost:
+            self._left = self._next
+            self._next = min(2 * self._next, LONGEST_RETREAT)
+        else:
+            self._next = max(SHORTEST_RETREAT, self._next - 1)
 
 
 class Worker:

@@ -8,13 +8,13 @@ they were when the iteration began. So the result is a function of the seed alon
 from __future__ import annotations
 
 import weakref
-from time import perf_counter_ns
+from time import perf_counter, perf_counter_ns, thread_time
 from typing import Any
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import EpisodeStats, Row
-from briskrl.fused.team import Worker
+from briskrl.fused.team import MOST_WAIT, SLACK_S, Retreat, Worker
 from briskrl.train.collector import Collecting
 from briskrl.train.learner import Learner
 from briskrl.train.staging import Rows
@@ -34,7 +34,9 @@ class Overlap:
         self._engine = engine
         self._timer = timer
         self._worker = Worker(1)
+        self._retreat = Retreat()
         self._under_way = False
+        self._lost = False
         self.owed = 0
         """Updates that the last iteration has earned."""
         weakref.finalize(self, self._worker.leave)
@@ -44,20 +46,24 @@ class Overlap:
         self.begin()
         try:
             return collector.collect()
-        finally:
+        except BaseException:
             self.finish()
+            raise
 
     def begin(self) -> None:
-        """Start to do what is owed."""
-        learner, engine, updates = self._learner, self._engine, self.owed
-        if not updates:
+        """Start to do what is owed, unless the thread would only compete for a core."""
+        if not self.owed or self._retreat.goes_on():
             return
+        learner, engine, updates = self._learner, self._engine, self.owed
 
         def work(_: int) -> None:
+            begin, cpu_begin = perf_counter(), thread_time()
             try:
                 learner.learn(updates)
             finally:
                 engine.let_go()
+            cpu_s = thread_time() - cpu_begin
+            self._lost = perf_counter() - begin - cpu_s > MOST_WAIT * cpu_s + SLACK_S
 
         self.owed = 0
         self._under_way = True
@@ -65,20 +71,22 @@ class Overlap:
         self._worker.begin(work)
 
     def finish(self) -> None:
-        """Wait for the updates under way, if there are any, and let acting follow them."""
-        if not self._under_way:
-            return
+        """Wait for the updates under way, or do those that are still owed; acting follows them."""
         begin = perf_counter_ns()
-        self._engine.assist()
-        error = self._worker.finish()
-        self._under_way = False
-        if error is not None:
-            raise error
+        if self._under_way:
+            self._engine.assist()
+            error = self._worker.finish()
+            self._under_way = False
+            if error is not None:
+                raise error
+            self._retreat.judge(lost=self._lost)
+            self._timer[Phase.WAIT].add(perf_counter_ns() - begin)
+        elif self.owed:
+            updates, self.owed = self.owed, 0
+            self._learner.learn(updates)
         self._engine.publish()
-        waited = perf_counter_ns() - begin
-        self._timer[Phase.WAIT].add(waited)
-        # The collector takes this for storing.
-        self._timer[Phase.STORE].total_ns -= waited
+        # The collector takes all this for storing.
+        self._timer[Phase.STORE].total_ns -= perf_counter_ns() - begin
 
 
 class AwaitedRows:

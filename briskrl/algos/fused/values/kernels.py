@@ -105,6 +105,7 @@ class Lesson(NamedTuple):
     ROUND,
     UPDATE,
     ALONE,
+    NEXT_ALONE,
     IN_STEP,
     MINE,
     OWN_DONE,
@@ -112,7 +113,7 @@ class Lesson(NamedTuple):
     PARTNER_DONE,
     LEAVE,
     BOARD_SIZE,
-) = (0, 1, 2, 3, 8, 16, 24, 32, 40, 48)
+) = (0, 1, 2, 3, 4, 8, 16, 24, 32, 40, 48)
 """Places on the board, those that are written by one thread and watched by another a cache line
 apart; see `learn_together`."""
 
@@ -121,8 +122,8 @@ ABSENT, READY, ENGAGED = range(3)
 
 LOST = 2_000_000
 """Cycles of waiting after which a partner seems to have lost its core."""
-ROUNDS_ALONE = 64
-"""Updates that are then done without it."""
+SHORTEST_ALONE, LONGEST_ALONE = 64, 8192
+"""Updates that are then done without it: more if that comes again and again."""
 LOOKS_AWAKE, NAP_US = 2000, 50
 """Looks in vain before naps, and how long those are."""
 
@@ -240,6 +241,14 @@ def bring_in_step(lesson, replica):
 
 
 @helper
+def go_alone(board):
+    """Leave the partner out for a while, for longer if that comes again and again."""
+    rounds = max(SHORTEST_ALONE, board[NEXT_ALONE])
+    board[ALONE] = rounds
+    board[NEXT_ALONE] = min(2 * rounds, LONGEST_ALONE)
+
+
+@helper
 def engage(lesson, replica):
     """Whether the partner takes part in the next update; if so, it is in step with us."""
     board = lesson.board
@@ -247,7 +256,7 @@ def engage(lesson, replica):
     while board[ALONE] == 0 and look(board, PARTNER) == ENGAGED:
         # It is still busy with the end of the last update.
         if cycles() - begin > LOST:
-            board[ALONE] = ROUNDS_ALONE
+            go_alone(board)
         sched_yield()
     if board[ALONE] > 0 or not exchange_if(board, PARTNER, READY, ENGAGED):
         board[ALONE] = max(0, board[ALONE] - 1)
@@ -287,7 +296,9 @@ def learn_together(lesson, replica, rooms, k):
     while look(board, PARTNER_DONE) < number:
         sched_yield()
     if cycles() - begin > LOST:
-        board[ALONE] = ROUNDS_ALONE
+        go_alone(board)
+    else:
+        board[NEXT_ALONE] -= 1
     return side
 
 
@@ -356,7 +367,7 @@ def assist(replica, rooms, patience):
                 break
         else:
             looks += 1
-            if looks < LOOKS_AWAKE:
+            if looks < LOOKS_AWAKE and board[ALONE] == 0:
                 sched_yield()
             else:
                 usleep(NAP_US)
