@@ -7,7 +7,7 @@ from time import perf_counter
 from briskrl.algos.engines import EngineName
 from briskrl.train.session import Session
 
-_ROUNDS = 3
+_ROUNDS = 2
 """Rehearsals that each engine is timed over; the fastest counts, as it was disturbed the least."""
 
 _CLEARLY = 1.1
