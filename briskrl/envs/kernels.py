@@ -16,7 +16,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from briskrl.jit import helper, inlined, kernel, sched_yield
+from briskrl.intrinsics import fetch_add, look, publish
+from briskrl.jit import helper, inlined, kernel, sched_yield, usleep
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -37,7 +38,6 @@ BOARD_DONE, BOARD_LANE = 16, 24
 LANE_FIRST, LANE_END, LANE_NEXT = range(3)
 PATIENCE, NAP_US = 2000, 50
 """Looks before the caller naps because a thread has lost its core, and how long a nap is."""
-usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
 
 @inlined
@@ -96,44 +96,6 @@ def record(log, lane, env, steps, total, score, won, cause):
         if first or number > log[totals, at + 2]:
             log[totals, at + 2] = number
     return row
-
-
-def _pointer(context, builder, signature, values):
-    """Where element values[1] of the array values[0] is."""
-    array = context.make_array(signature.args[0])(context, builder, values[0])
-    return builder.gep(array.data, [values[1]])
-
-
-@intrinsic
-def fetch_add(typing, array, index, number):
-    """Add to an element that other threads see too; returns what it was before."""
-
-    def generate(context, builder, signature, values):
-        place = _pointer(context, builder, signature, values)
-        return builder.atomic_rmw("add", place, values[2], "seq_cst")
-
-    return types.int64(array, types.int64, types.int64), generate
-
-
-@intrinsic
-def publish(typing, array, index, number):
-    """Set an element; whoever sees it sees everything written before."""
-
-    def generate(context, builder, signature, values):
-        place = _pointer(context, builder, signature, values)
-        return builder.atomic_rmw("xchg", place, values[2], "seq_cst")
-
-    return types.int64(array, types.int64, types.int64), generate
-
-
-@intrinsic
-def look(typing, array, index):
-    """An element as other threads left it, and everything they wrote before."""
-
-    def generate(context, builder, signature, values):
-        return builder.load_atomic(_pointer(context, builder, signature, values), "seq_cst", 8)
-
-    return types.int64(array, types.int64), generate
 
 
 @intrinsic
