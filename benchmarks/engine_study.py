@@ -290,6 +290,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--envs", nargs="+", default=["snake", "cartpole"])
     parser.add_argument("--algos", nargs="+", default=["dqn", "rainbow", "ppo"])
     parser.add_argument("--plot", type=Path, help="picture of the curves to write")
+    parser.add_argument(
+        "--report", action="store_true", help="tell what the file has, and train nothing"
+    )
     return parser.parse_args(argv)
 
 
@@ -297,11 +300,18 @@ def main(argv: list[str]) -> None:
     args = parse(argv)
     tasks = [task for task in STEPS if task[0] in args.envs and task[1] in args.algos]
     wanted = list(plan(tasks, args.seeds, args.games, args.scale))
-    found = compare(study(wanted, args.results, args.jobs))
+    if args.report:
+        names = {run.name for run in wanted}
+        runs = [run for run in read(args.results) if run.name in names]
+    else:
+        runs = study(wanted, args.results, args.jobs)
+    found = compare(runs)
     print(table(found))
+    counts = {name: min(len(each.curves[name]) for each in found) for name in ENGINES}
     print(
-        f"\nMean and deviation over {args.seeds} seeds per engine of final scores, each the mean "
-        f"of {args.games} fresh games."
+        "\nMean and deviation of final scores, each the mean of "
+        f"{args.games} fresh games, over {counts['fused']} seeds of the fused engine and "
+        f"{counts['torch']} of torch."
     )
     if args.plot:
         draw(found, args.plot)

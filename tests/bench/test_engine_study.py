@@ -1,0 +1,115 @@
+"""The script behind the verdict on both engines: its statistics, its file, its runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from importlib.util import module_from_spec, spec_from_file_location
+from itertools import combinations
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from tests.cli.conftest import ROOT
+
+
+def load() -> ModuleType:
+    spec = spec_from_file_location("engine_study", ROOT / "benchmarks" / "engine_study.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    # Dataclasses look their module up.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+script = load()
+
+
+def slow_rank_test(first, second):
+    """Every way to choose the first sample, one by one."""
+    numbers = np.array([*first, *second])
+    ranks = np.array([(numbers < x).sum() + (numbers <= x).sum() + 1 for x in numbers])
+    middle = len(first) * ranks.sum() / len(numbers)
+    uneven = abs(ranks[: len(first)].sum() - middle)
+    ways = [
+        abs(ranks[list(chosen)].sum() - middle) >= uneven - 1e-9
+        for chosen in combinations(range(len(numbers)), len(first))
+    ]
+    return np.mean(ways)
+
+
+@given(
+    first=st.lists(st.integers(0, 9), min_size=1, max_size=5),
+    second=st.lists(st.integers(0, 9), min_size=1, max_size=5),
+)
+def test_the_rank_test_counts_what_enumeration_counts(first, second):
+    assert script.rank_test(first, second) == pytest.approx(slow_rank_test(first, second))
+
+
+def test_the_rank_test_tells_samples_apart_and_lets_equal_ones_pass():
+    # Of 184,756 ways to choose ten of twenty, two are as uneven as this.
+    assert script.rank_test(range(10), range(10, 20)) == pytest.approx(2 / 184_756)
+    assert script.rank_test([5.0] * 10, [5.0] * 10) == 1
+
+
+def test_chances_of_a_family_are_those_of_holm():
+    assert script.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert script.holm([0.9, 0.6]) == [1.0, 1.0]
+
+
+def test_bands_hold_the_mean_and_shrink_with_more_seeds():
+    rng = np.random.default_rng(0)
+    few, many = rng.normal(3, 1, (10, 4)), rng.normal(3, 1, (200, 4))
+    for curves in (few, many):
+        low, high = script.band(curves)
+        assert (low < curves.mean(0)).all()
+        assert (curves.mean(0) < high).all()
+    assert (high - low < 0.4).all()
+
+
+def test_seeds_of_one_engine_are_apart_from_those_of_the_other():
+    runs = list(script.plan([("snake", "dqn"), ("cartpole", "ppo")], 10, 200, 1.0))
+    assert len({run.name for run in runs}) == len(runs) == 40
+    seeds = {name: {run.seed for run in runs if run.engine == name} for name in script.ENGINES}
+    assert seeds["fused"].isdisjoint(seeds["torch"])
+    assert [run.engine for run in runs] == ["fused"] * 20 + ["torch"] * 20
+
+
+@pytest.mark.parametrize("engine", ["fused", "torch"])
+def test_a_run_has_scores_at_eight_points(engine):
+    run = script.measure(script.Run("cartpole", "dqn", engine, 3, limit=16_384, games=5))
+    assert run.steps == [2048 * point for point in range(1, 9)]
+    assert all(score > 1 for score in run.scores)
+    assert run.updates > 0
+    assert run.cpu_s > 0
+
+
+def test_known_runs_are_not_done_again_and_are_told_as_table_and_picture(tmp_path, capsys):
+    wanted = script.plan([("cartpole", "ppo")], 3, 200, 1.0)
+    rng = np.random.default_rng(1)
+    with (tmp_path / "runs.jsonl").open("w") as file:
+        for run in wanted:
+            run.steps = list(range(100_000, 900_000, 100_000))
+            run.scores = rng.normal(300 if run.engine == "fused" else 100, 5, 8).tolist()
+            run.cpu_s = 2.0
+            file.write(json.dumps(asdict(run)) + "\n")
+    only = ("--seeds", "3", "--envs", "cartpole", "--algos", "ppo")
+    script.main([str(tmp_path / "runs.jsonl"), *only, "--plot", str(tmp_path / "plot.png")])
+    told = capsys.readouterr().out
+    cells = [cell.strip() for cell in told.splitlines()[2].strip("|").split("|")]
+    assert cells[:3] == ["cartpole", "ppo", "800 k"]
+    # Two of the twenty ways to choose three of six are as uneven.
+    assert cells[5:9] == ["0.100", "0.100", "0.100", "0 of 8"]
+    script.main([str(tmp_path / "runs.jsonl"), *only, "--report"])
+    assert capsys.readouterr().out == told
+    with Image.open(tmp_path / "plot.png") as picture:
+        assert picture.size == (3 * 420, 280)
+        colours = {colour for _, colour in picture.getcolors(1 << 20)}
+    assert set(script.COLOURS.values()) <= colours

@@ -1,0 +1,97 @@
+"""A network's table of layers and its packed copies say what torch's modules say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from briskrl.core.spec import ArraySpec
+from briskrl.fused import kernels as at
+from briskrl.fused.network import build_net
+from briskrl.fused.plan import Plan
+from briskrl.nets.bodies import BodyOptions
+from briskrl.nets.build import QOptions, build_q_network
+from briskrl.nets.flat import FlatParameters
+
+
+def planned(widths, inputs, actions, *, noisy=False):
+    options = QOptions(BodyOptions("auto", widths, ()), True, 0.7 if noisy else None, 1)
+    generator = torch.Generator().manual_seed(4)
+    network = build_q_network(
+        ArraySpec.of((inputs,), np.float32, 0, 1), actions, options, generator
+    )
+    flat = FlatParameters(network)
+    plan = Plan(flat, inputs)
+    features = plan.body(network.body, plan.obs)
+    plan.dense(network.head.advantage, features)
+    plan.dense(network.head.value, features)
+    modules = [*network.body.linears, network.head.advantage, network.head.value]
+    return network, build_net(plan, flat), modules
+
+
+@given(
+    widths=st.lists(st.integers(1, 70), min_size=1, max_size=3),
+    inputs=st.integers(1, 40),
+    actions=st.integers(1, 40),
+    noisy=st.booleans(),
+)
+def test_packed_weights_are_those_of_the_modules_turned_and_with_noise(
+    widths, inputs, actions, noisy
+):
+    network, net, modules = planned(widths, inputs, actions, noisy=noisy)
+    if noisy:
+        noise = network.draw_noise(torch.Generator().manual_seed(1))
+        network.set_noise(noise)
+        net.noise[:] = noise.numpy()
+    at_pack = net.packed.copy()
+    at.pack_net(net)
+    assert not np.array_equal(net.packed, at_pack)
+    for row, module in zip(net.layers, modules, strict=True):
+        weight, bias = module.weight.detach(), module.bias.detach()
+        if row[at.NOISE_AT] >= 0:
+            weight = weight + module.weight_sigma.detach() * module.weight_noise
+            bias = bias + module.bias_sigma.detach() * module.bias_noise
+        outputs, below = weight.shape
+        wide, begin = row[at.OUT_ROW], row[at.PACKED_AT]
+        packed = net.packed[begin : begin + (below + 1) * wide].reshape(below + 1, wide)
+        assert packed[:below, :outputs] == pytest.approx(weight.T.numpy(), abs=1e-6)
+        assert packed[below, :outputs] == pytest.approx(bias.numpy(), abs=1e-6)
+    assert net.packed[at.ONE_AT] == 1
+    assert not net.packed[at.ZEROS_AT : net.layers[0, at.PACKED_AT]].any()
+
+
+@given(
+    widths=st.lists(st.integers(1, 70), min_size=1, max_size=3),
+    inputs=st.integers(1, 40),
+    actions=st.integers(1, 40),
+)
+def test_places_of_layers_never_overlap_and_rows_are_whole_vectors(widths, inputs, actions):
+    _, net, modules = planned(widths, inputs, actions)
+    for field, size in (
+        (at.OUT_AT, lambda row: at.TILE_ROWS * row[at.OUT_ROW]),
+        (at.PACKED_AT, lambda row: (row[at.INPUTS] + 1) * row[at.OUT_ROW]),
+        (at.GRADIENT_AT, lambda row: row[at.OUTPUTS] * row[at.SOURCE_ROW] + row[at.OUT_ROW]),
+    ):
+        end = 0
+        for row in sorted(net.layers, key=lambda row: row[field]):
+            assert row[field] >= end
+            end = row[field] + size(row)
+    assert not (net.layers[:, [at.OUT_ROW, at.SOURCE_ROW]] % at.PADDING).any()
+    assert net.layers[:, at.INPUTS].tolist() == [module.weight.shape[1] for module in modules]
+
+
+def test_what_several_layers_share_receives_the_sum_of_their_slopes():
+    _, net, _ = planned((8, 8), 4, 3)
+    # Backwards, the value head comes first and begins the sum; observations receive nothing.
+    assert net.layers[:, at.PASSES_ON].tolist() == [at.NOTHING, at.FIRST, at.MORE, at.FIRST]
+
+
+def test_parameters_are_views_of_torchs():
+    network, net, _ = planned((8,), 4, 3)
+    with torch.no_grad():
+        network.head.advantage.weight.fill_(0.25)
+    begin = net.layers[1, at.WEIGHT_AT]
+    assert (net.values[begin : begin + 24] == 0.25).all()
