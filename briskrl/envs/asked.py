@@ -1,15 +1,16 @@
-"""What Gymnasium's callers ask of a batch, checked before compiled code trusts it."""
+"""What callers ask of a batch, checked before compiled code trusts it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, cast
 
 import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike
 
-from briskrl.core.types import Array, Bools
+from briskrl.core.types import Array, Bools, StepBuffers
 
 
 def checked_actions(actions: ArrayLike, shape: tuple[int, ...], num_actions: int) -> Array:
@@ -50,3 +51,49 @@ def reset_mask(options: Mapping[str, Any] | None, num_envs: int, *, started: boo
     if not started and not mask.all():
         raise gymnasium.error.ResetNeeded("The first reset must be one of all games.")
     return cast(Bools, mask)
+
+
+def check_buffers(out: StepBuffers, like: StepBuffers) -> None:
+    """Refuse buffers unlike those that kernels were made for; a wrong shape would corrupt memory.
+
+    Masks may be left out.
+
+    Raises:
+        ValueError: One of them does not fit.
+    """
+    # Done in every step of a rollout, where each step has buffers of its own.
+    if not (
+        _fits(out.obs, like.obs)
+        and _fits(out.reward, like.reward)
+        and _fits(out.terminated, like.terminated)
+        and _fits(out.truncated, like.truncated)
+        and _fits(out.final_obs, like.final_obs)
+        and (out.mask is None or _fits(out.mask, like.mask))
+        and (out.final_mask is None or _fits(out.final_mask, like.final_mask))
+    ):
+        _refuse_buffers(out, like)
+
+
+def _fits(array: Array, like: Array | None) -> bool:
+    return (
+        like is not None
+        and array.dtype is like.dtype
+        and array.shape == like.shape
+        and array.flags.carray
+    )
+
+
+def _refuse_buffers(out: StepBuffers, like: StepBuffers) -> None:
+    for field in fields(out):
+        name = field.name
+        array, wanted = getattr(out, name), getattr(like, name)
+        if array is None and "mask" in name:
+            continue
+        if wanted is None:
+            raise ValueError(f"This environment was built without masks: {name} must be None.")
+        # Two objects may stand for one dtype.
+        if array.dtype != wanted.dtype or array.shape != wanted.shape or not array.flags.carray:
+            raise ValueError(
+                f"{name} must be a contiguous, writable {wanted.dtype} array of shape "
+                f"{wanted.shape}, not {array.dtype} {array.shape}."
+            )

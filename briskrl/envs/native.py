@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from briskrl.core.spec import DiscreteSpec, EnvSpec, MultiDiscreteSpec
 from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers, action_layout
 from briskrl.envs import kernels
-from briskrl.envs.asked import checked_actions, reset_mask
+from briskrl.envs.asked import check_buffers, checked_actions, reset_mask
 from briskrl.envs.crew import CAN_SHARE, Crew, new_board
 from briskrl.envs.episodes import Aggregates, EpisodeLog
 from briskrl.envs.seeding import Seeds, seed_rows
@@ -384,17 +384,6 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         return crew
 
     def _check(self, out: StepBuffers) -> None:
-        """Refuse buffers that kernels cannot write to; a wrong shape would corrupt memory."""
-        spec, own = self._env_spec, self._own
-        for name in ("obs", "reward", "terminated", "truncated", "final_obs", "mask", "final_mask"):
-            array, like = getattr(out, name), getattr(own, name)
-            if array is None and (like is None or "mask" in name):
-                continue
-            if like is None:
-                raise ValueError(f"This environment was built without masks: {name} must be None.")
-            if array.dtype != like.dtype or array.shape != like.shape or not array.flags.carray:
-                raise ValueError(
-                    f"{name} must be a contiguous, writable {like.dtype} array of shape "
-                    f"{like.shape} (spec {spec.obs.shape}), not {array.dtype} {array.shape}."
-                )
+        """Refuse buffers that kernels cannot write to."""
+        check_buffers(out, self._own)
         self._checked = out
