@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -103,13 +105,29 @@ def play_games(agent: Agent, *, episodes: int, seed: int) -> Games:
     env = make_env(agent.env, num_envs, config=settings_for())
     base = derive_seed(seed, "evaluate")
     try:
-        waves = [
-            _first_episodes(agent.policy, env, base + first)[: episodes - first]
-            for first in range(0, episodes, num_envs)
-        ]
+        with _one_thread():
+            waves = [
+                _first_episodes(agent.policy, env, base + first)[: episodes - first]
+                for first in range(0, episodes, num_envs)
+            ]
     finally:
         env.close()
     return Games(*np.concatenate(waves).T)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep torch to one thread: for small batches the others cost much and bring nothing."""
+    # Hand-written players need no torch, and importing it would take longer than their games.
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 1
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if torch:
+            torch.set_num_threads(before)
 
 
 def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float64]:
