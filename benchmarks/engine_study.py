@@ -76,12 +76,15 @@ class Run:
         return (self.env, self.algo, self.engine, self.seed, self.limit, self.games)
 
 
-def plan(tasks: Sequence[tuple[str, str]], seeds: int, games: int, scale: float) -> Iterator[Run]:
+def plan(
+    tasks: Sequence[tuple[str, str]], *, first: int, seeds: int, games: int, scale: float
+) -> Iterator[Run]:
     """All runs: those of the fused engine first, and all tasks with one seed before the next."""
     for number, engine in enumerate(ENGINES):
-        for seed in range(number * seeds, (number + 1) * seeds):
+        for seed in range(seeds):
             for env, algo in tasks:
-                yield Run(env, algo, engine, seed, round(STEPS[env, algo] * scale), games)
+                limit = round(STEPS[env, algo] * scale)
+                yield Run(env, algo, engine, first + number * seeds + seed, limit, games)
 
 
 def measure(run: Run) -> Run:
@@ -201,8 +204,10 @@ class Comparison:
 
 def compare(runs: list[Run]) -> list[Comparison]:
     found = []
-    for env, algo in dict.fromkeys((run.env, run.algo) for run in runs):
+    for env, algo in STEPS:
         mine = [run for run in runs if (run.env, run.algo) == (env, algo)]
+        if not mine:
+            continue
         by_engine = {name: [run for run in mine if run.engine == name] for name in ENGINES}
         curves = {name: np.array([run.scores for run in some]) for name, some in by_engine.items()}
         cpu_s = {name: fmean(run.cpu_s for run in some) for name, some in by_engine.items()}
@@ -284,6 +289,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("results", type=Path, help="file of JSON lines, one per run")
     parser.add_argument("--seeds", type=int, default=10, help="runs per engine and task")
+    parser.add_argument("--first-seed", type=int, default=0, help="to repeat it with other seeds")
     parser.add_argument("--games", type=int, default=200, help="fresh games per score")
     parser.add_argument("--scale", type=float, default=1.0, help="times the steps of every run")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
@@ -299,7 +305,15 @@ def parse(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str]) -> None:
     args = parse(argv)
     tasks = [task for task in STEPS if task[0] in args.envs and task[1] in args.algos]
-    wanted = list(plan(tasks, args.seeds, args.games, args.scale))
+    wanted = list(
+        plan(
+            tasks,
+            first=args.first_seed,
+            seeds=args.seeds,
+            games=args.games,
+            scale=args.scale,
+        )
+    )
     if args.report:
         names = {run.name for run in wanted}
         runs = [run for run in read(args.results) if run.name in names]

@@ -31,6 +31,8 @@ def load() -> ModuleType:
 
 script = load()
 
+SIZES = {"first": 0, "games": 200, "scale": 1.0}
+
 
 def slow_rank_test(first, second):
     """Every way to choose the first sample, one by one."""
@@ -75,7 +77,7 @@ def test_bands_hold_the_mean_and_shrink_with_more_seeds():
 
 
 def test_seeds_of_one_engine_are_apart_from_those_of_the_other():
-    runs = list(script.plan([("snake", "dqn"), ("cartpole", "ppo")], 10, 200, 1.0))
+    runs = list(script.plan([("snake", "dqn"), ("cartpole", "ppo")], **SIZES, seeds=10))
     assert len({run.name for run in runs}) == len(runs) == 40
     seeds = {name: {run.seed for run in runs if run.engine == name} for name in script.ENGINES}
     assert seeds["fused"].isdisjoint(seeds["torch"])
@@ -92,7 +94,7 @@ def test_a_run_has_scores_at_eight_points(engine):
 
 
 def test_known_runs_are_not_done_again_and_are_told_as_table_and_picture(tmp_path, capsys):
-    wanted = script.plan([("cartpole", "ppo")], 3, 200, 1.0)
+    wanted = script.plan([("cartpole", "ppo")], **SIZES, seeds=3)
     rng = np.random.default_rng(1)
     with (tmp_path / "runs.jsonl").open("w") as file:
         for run in wanted:
