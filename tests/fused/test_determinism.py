@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+
 import numpy as np
 import pytest
 
@@ -59,3 +62,36 @@ def test_two_runs_are_equal_to_the_bit(learn, preset, threads):
 @pytest.mark.parametrize(("learn", "preset"), CASES)
 def test_one_and_two_threads_agree_within_rounding(learn, preset):
     assert learn(preset, 1) == pytest.approx(learn(preset, 2), abs=1e-4)
+
+
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_a_second_thread_follows_what_is_loaded(preset):
+    """Its copy of network and optimiser is of another run until then."""
+    config = transitions.small(**{**DQN_PRESETS[preset], "target_every": 7})
+    env = transitions.spec()
+    original, restored = (
+        transitions.make(config, env, seed=seed, engine="fused", threads=2) for seed in (0, 99)
+    )
+    batch = transitions.random_batch(env, 30, 100)
+    for seed in range(5):
+        restored.update(transitions.random_batch(env, 30, 100, seed=seed), 30, Clock())
+        original.update(batch, 30, Clock())
+        restored.load_state(original.state())
+        for algo in (original, restored):
+            algo.update(batch, 30, Clock())
+        assert np.array_equal(transitions.parameters(original), transitions.parameters(restored))
+
+
+def test_threads_of_an_algorithm_end_with_it():
+    before = set(threading.enumerate())
+    algo = transitions.make(transitions.small(), engine="fused", threads=2)
+    algo.update(transitions.random_batch(transitions.spec(), 3), 3, Clock())
+    agent, minibatch = rollouts.digested(engine="fused", threads=2)
+    agent.update(minibatch, Clock())
+    mine = set(threading.enumerate()) - before
+    assert mine
+    del algo, agent, minibatch
+    gc.collect()
+    for thread in mine:
+        thread.join(timeout=20)
+    assert not any(thread.is_alive() for thread in mine)
