@@ -112,7 +112,6 @@ class Optimiser(NamedTuple):
 def _strip(tile_rows, vectors, size):
     """A function that fills some columns of a product, `tile_rows` rows at a time."""
 
-    @helper
     def strip(c, rows, column, a, b, start, depth):
         below = Matrix(b.numbers, b.at + column, b.row, 1)
         row = 0
@@ -141,7 +140,10 @@ def _strip(tile_rows, vectors, size):
             )
             row += 1
 
-    return strip
+    # Compiled code is found by name. Kernels that were cached by different processes may number
+    # functions of one name differently, and would then call one of them for the other.
+    strip.__qualname__ = f"strip_{tile_rows}_{vectors}_{size}"
+    return helper(strip)
 
 
 # A product is at its fastest while about sixteen sums are under way at once.

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from briskrl.fused import kernels
 from briskrl.fused.intrinsics import Matrix, turn
 from briskrl.fused.kernels import PADDING, product
 from briskrl.jit import helper
@@ -100,3 +101,9 @@ def test_a_turned_block_has_rows_and_columns_exchanged(dtype, size, turn_block):
     places = 5 + np.arange(size)[:, None] * (size + 7) + np.arange(size)
     assert np.array_equal(target.numbers[places], block.T)
     assert np.isnan(target.numbers[around]).all()
+
+
+def test_compiled_strips_have_names_of_their_own():
+    """Kernels cached by different processes are linked by name: equal ones would be mixed up."""
+    strips = (kernels._wide_strip, kernels._strip_of_one, kernels._strip_of_half)
+    assert len({strip.py_func.__qualname__ for strip in strips}) == 3

@@ -22,7 +22,7 @@ VIEWS = 2_500
 """Bytes of the Python objects that describe arrays; any buffer here would be larger."""
 
 
-def peak_growth(call: Callable[[], object], blocks: int = 8, times: int = 40) -> int:
+def peak_growth(call: Callable[[], object], blocks: int = 15, times: int = 30) -> int:
     """The most memory that repeated calls hold at once, beyond what was held before.
 
     Python and numpy keep small objects for later, and the first calls fill those caches: so this is

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from briskrl.fused.team import Team, share
+from briskrl.fused.team import LONGEST_RETREAT, SHORTEST_RETREAT, Retreat, Team, share
 
 
 @given(
@@ -28,13 +28,43 @@ def test_shares_cover_all_rows_once_and_in_order(count, size, whole):
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_every_member_does_its_part_in_a_thread_of_its_own(size):
-    team = Team(size)
-    for _ in range(20):
-        seen = {}
-        team.run(lambda number, seen=seen: seen.update({number: threading.get_ident()}), size)
-        assert sorted(seen) == list(range(size))
-        assert len(set(seen.values())) == size
-        assert seen[0] == threading.get_ident()
+    seen = {}
+    Team(size).run(lambda number: seen.update({number: threading.get_ident()}), size)
+    assert sorted(seen) == list(range(size))
+    assert len(set(seen.values())) == size
+    assert seen[0] == threading.get_ident()
+
+
+def test_every_part_is_done_once_whoever_does_it():
+    """Some of these parts are far slower than the caller's own, so that it retreats in between."""
+    team, seen = Team(3), []
+
+    def part(number: int) -> None:
+        if number == 2 and len(seen) < 30:
+            time.sleep(0.002)
+        seen.append(number)
+
+    for k in range(200):
+        team.run(part, 3)
+        assert sorted(seen[3 * k :]) == [0, 1, 2]
+
+
+def test_a_retreat_follows_a_lost_core_and_is_longer_each_time():
+    retreat = Retreat()
+    lengths = []
+    for _ in range(3):
+        assert not retreat.goes_on()
+        retreat.judge(lost=True)
+        count = 0
+        while retreat.goes_on():
+            count += 1
+        lengths.append(count + 1)
+    assert lengths == [SHORTEST_RETREAT, 2 * SHORTEST_RETREAT, 4 * SHORTEST_RETREAT]
+    for _ in range(LONGEST_RETREAT):
+        retreat.judge(lost=False)
+        assert not retreat.goes_on()
+    retreat.judge(lost=True)
+    assert sum(retreat.goes_on() for _ in range(LONGEST_RETREAT)) == SHORTEST_RETREAT - 1
 
 
 def test_fewer_than_all_may_take_part():
@@ -59,12 +89,12 @@ def test_an_error_comes_back_after_all_parts_are_done(number):
         time.sleep(0.02)
         done.append(member)
 
-    for _ in range(3):
-        done.clear()
-        with pytest.raises(ValueError, match=f"part {number}"):
-            team.run(part, 3)
-        assert sorted(done) == sorted({0, 1, 2} - {number})
+    with pytest.raises(ValueError, match=f"part {number}"):
+        team.run(part, 3)
+    assert sorted(done) == sorted({0, 1, 2} - {number})
+    done.clear()
     team.run(done.append, 3)
+    assert sorted(done) == [0, 1, 2]
 
 
 def test_a_team_that_nobody_needs_any_more_ends_its_threads():
