@@ -120,6 +120,8 @@ def study(wanted: list[Run], path: Path, jobs: int) -> list[Run]:
     """Do the runs that the file does not have yet; returns all that are wanted."""
     known = {run.name: run for run in read(path)}
     missing = [run for run in wanted if run.name not in known]
+    if not missing:
+        return [known[run.name] for run in wanted]
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool, path.open("a") as file:
         for done in as_completed([pool.submit(measure, run) for run in missing]):
             run = done.result()

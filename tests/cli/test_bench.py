@@ -174,7 +174,7 @@ def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
     [
         (
             ("wind",),
-            "'wind'. Known: backends, env, legacy, machine, peers, rollout, train.",
+            "'wind'. Known: backends, engines, env, legacy, machine, peers, rollout, train.",
         ),
         (("legcy",), "Did you mean 'legacy'?"),
         (("env", "snak"), "Did you mean 'snake'?"),
