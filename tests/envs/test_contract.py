@@ -308,13 +308,18 @@ def test_step_into_allocates_nothing(case: Case) -> None:
         env.drain_stats()
         peak, left = peak_bytes(run)
         env.drain_stats()
-        blocks = sys.getallocatedblocks()
-        run()
-        grown = sys.getallocatedblocks() - blocks
+        # Threads that other tests have left behind may allocate meanwhile: the best counts.
+        grown = min(blocks_grown(run) for _ in range(5))
     # One byte per environment would be 4096.
     assert peak < 2048
     assert left < 512
     assert grown < 32
+
+
+def blocks_grown(run: Callable[[], None]) -> int:
+    blocks = sys.getallocatedblocks()
+    run()
+    return sys.getallocatedblocks() - blocks
 
 
 @native_case

@@ -123,5 +123,5 @@ def test_ten_thousand_updates_take_the_same_time_from_first_to_last():
             batch.obs[..., :8] = 0
             batch.next_obs[..., :8] = 0
         blocks.append(median(best_of(lambda: algo.update(batch, 50, Clock())) for _ in range(10)))
-    assert max(blocks[1:]) < 1.5 * min(blocks)
+    assert median(blocks[-5:]) < 1.5 * median(blocks[:5])
     assert algo.parts.guard.adam.count == 10_000
