@@ -77,7 +77,7 @@ class PeersBench:
     peer_python: dict[str, Any] = field(default_factory=dict)
     """Where the Python with a library is, as in jax=/path/to/python; likewise BRISK_PEER_PYTHON."""
     engine: Literal["auto", "fused", "torch"] = "auto"
-    """Who computes our networks of whole loops."""
+    """Who computes our networks of PPO."""
     threads: Annotated[int, Meta(ge=1, le=1024)] = 1
     """Threads of each side of whole loops."""
     num_envs: NumEnvs = 256

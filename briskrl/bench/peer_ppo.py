@@ -127,7 +127,7 @@ class OurRounds:
     """
 
     def __init__(self, terms: Terms, bench: PeersBench, folder: Path) -> None:
-        self._loop = OurLoop(terms.our_config(bench.seed), folder)
+        self._loop = OurLoop(terms.our_config(bench.seed, bench.engine), folder)
         try:
             # The first updates end the first rollout, so that turns begin where rollouts do.
             self._loop.prepare()

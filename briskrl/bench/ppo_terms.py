@@ -26,6 +26,8 @@ COMMON = OnPolicyConfig(
 CLEANRL = replace(COMMON, lr=2.5e-4, clip_value=0.2)
 """CleanRL's settings of ppo.py, its annealing of the learning rate left out."""
 
+EngineChoice = Literal["auto", "fused", "torch"]
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -54,11 +56,12 @@ class Terms:
     backend: Literal["sync", "vector"] = "sync"
     """How our side steps the environments; the peer steps them one by one in process."""
 
-    def our_config(self, seed: int) -> TrainConfig:
+    def our_config(self, seed: int, engine: EngineChoice = "auto") -> TrainConfig:
         """What our side trains, as `brisk train` would be asked to."""
         return TrainConfig(
             env=f"gym:{ENV}",
             algo="ppo",
+            engine=engine,
             seed=seed,
             num_envs=self.ours.num_envs,
             env_config=GymConfig(backend=self.backend),
@@ -88,9 +91,7 @@ WHOLE = _OURS
 """Scale of the comparison of whole loops, for all sides."""
 
 
-def whole_config(
-    *, engine: Literal["auto", "fused", "torch"], threads: int, seed: int
-) -> TrainConfig:
+def whole_config(*, engine: EngineChoice, threads: int, seed: int) -> TrainConfig:
     """What our side of the comparison of whole loops trains: CartPole of our own."""
     return TrainConfig(
         env="cartpole",
