@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 
@@ -11,6 +11,7 @@ NumEnvs = Annotated[int, Meta(ge=1, le=1_048_576)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 Slices = Annotated[int, Meta(ge=1, le=1000)]
 Seed = Annotated[int, Meta(ge=0)]
+Preset = Literal["debug", "fast", "moderate", "balanced", "quality"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,26 @@ class EnginesBench:
     """Seconds per turn."""
     seed: Seed = 0
     """Seed of environments and networks."""
+
+
+@dataclass(frozen=True, slots=True)
+class RatioBench:
+    """What each update ratio costs and buys."""
+
+    presets: Annotated[tuple[Preset, ...], Meta(min_length=1)] = get_args(Preset)
+    """Presets of --train-steps-ratio to train."""
+    seeds: Annotated[int, Meta(ge=1, le=1000)] = 3
+    """Runs per preset; their seeds follow --seed."""
+    points: Annotated[int, Meta(ge=1, le=1000)] = 10
+    """Times along a run at which the policy plays."""
+    games: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
+    """Fresh games per score."""
+    score: float | None = None
+    """The score to reach; by default one that suits the game."""
+    results: str | None = None
+    """File of JSON lines that runs are added to; those it has already are not done again."""
+    plot: str | None = None
+    """Picture of the curves to write, an .svg file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ COMMANDS = {
     "rollout": "collecting a rollout against acting and stepping alone",
     "backends": "worker processes for Gymnasium environments against Gymnasium's own",
     "engines": "the fused engine against torch, and two threads against one",
+    "ratio": "what each preset of --train-steps-ratio costs, and what it buys",
     "machine": "what this machine can do, for runs to be compared with",
 }
 
@@ -245,6 +246,7 @@ def run(argv: list[str]) -> int:
         "rollout": _rollout,
         "backends": _backends,
         "engines": _engines,
+        "ratio": _ratio,
         "machine": _machine,
     }
     return runners[name](words)
@@ -361,6 +363,12 @@ def _backends(words: list[str]) -> int:
 
     wait_s = 8 * (bench.slices + 1) * bench.seconds + 5
     return _tell(lambda: measure_backends(bench), as_json=args.json, wait_s=wait_s)
+
+
+def _ratio(words: list[str]) -> int:
+    from briskrl.cli.ratio import run as run_ratio
+
+    return run_ratio(words)
 
 
 def _machine(words: list[str]) -> int:

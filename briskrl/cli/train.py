@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import Parser, add_flags, clashes, flag_layer
 from briskrl.cli.listing import columns
-from briskrl.core.config import Setting, to_dict, to_toml
+from briskrl.core.config import Setting, build, to_dict, to_toml
 from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.envs.registry import ENVS
 from briskrl.train.config import TrainConfig
 from briskrl.train.resolve import algo_config_class, env_config_class, resolve
+
+OWN = "own"
+"""Section of the flags of commands that take those of training besides."""
 
 RESERVED = ("--help", "--config", "--print-config", "--json")
 """Flags of the command itself, which no config class may use."""
@@ -59,17 +62,26 @@ def run(argv: list[str]) -> int:
     return drive(lambda reporter: train(config, reporter=reporter), as_json=args.json)
 
 
-def read_words(argv: list[str]) -> tuple[TrainConfig, argparse.Namespace]:
+def read_words(
+    argv: list[str], *, prog: str = "brisk train", own: type | None = None
+) -> tuple[TrainConfig, argparse.Namespace]:
     """The complete config that the words ask for, and the command's own flags.
+
+    Args:
+        argv: The words after the command's name.
+        prog: The command that takes the flags of training.
+        own: Config class of its further flags; what they say is in `own` of the second result.
 
     Raises:
         BriskError: A flag, key, name or value cannot be used.
     """
-    choice = _look(argv)
-    parser = _parser(choice)
+    choice = _look(argv, own)
+    parser = _parser(choice, prog, own)
     args = parser.parse(argv)
     classes = _classes(choice.env or TrainConfig().env, choice.algo)
-    flags = flag_layer(args, classes)
+    flags = flag_layer(args, classes if own is None else classes | {OWN: own})
+    if own is not None:
+        args.own = build(own, flags.tables.pop(OWN, {}))
     if args.ENV is not None:
         named = flags.values.setdefault("env", Setting(args.ENV, "ENV"))
         if named.value != args.ENV:
@@ -77,9 +89,11 @@ def read_words(argv: list[str]) -> tuple[TrainConfig, argparse.Namespace]:
     return resolve([*choice.files, flags]), args
 
 
-def _look(argv: list[str]) -> Choice:
+def _look(argv: list[str], own: type | None) -> Choice:
     parser = Parser("brisk train", "")
     _add_own(parser)
+    if own is not None:
+        add_flags(parser, own, section=OWN)
     seen: set[str] = set(parser._option_string_actions)
     for cls in _all_classes():
         add_flags(parser, cls, section=cls.__name__, taken=seen)
@@ -120,11 +134,13 @@ def _classes(env: str, algo: str) -> dict[str, type]:
     return found
 
 
-def _parser(choice: Choice) -> Parser:
+def _parser(choice: Choice, prog: str, own: type | None) -> Parser:
     env, algo = choice.env or TrainConfig().env, choice.algo
     classes = _classes(env, algo)
-    parser = Parser("brisk train", _description(choice), EXAMPLES)
+    parser = Parser(prog, _description(choice), EXAMPLES)
     _add_own(parser)
+    if own is not None:
+        add_flags(parser, own, section=OWN)
     group = parser.add_argument_group("run")
     add_flags(group, classes[""], preset=ALGOS.get(algo).run_preset, preset_name=algo)
     # Without an environment the help stays short; the flags work all the same.

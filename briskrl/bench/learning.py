@@ -1,0 +1,89 @@
+"""How a run learns: its score in fresh games at several times, and the cost of training so far."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from briskrl.algos.registry import ALGOS
+from briskrl.bench.stopwatch import Stopwatch
+from briskrl.core.registry import load_object
+from briskrl.train.config import TrainConfig
+from briskrl.train.evaluate import Agent, evaluate_agent
+from briskrl.train.resolve import complete
+from briskrl.train.session import Session
+from briskrl.train.warmup import warm_up
+
+
+@dataclass(slots=True)
+class Curve:
+    """One run at several times; all lists are of the same length."""
+
+    steps: list[int] = field(default_factory=list)
+    """Transitions so far."""
+    scores: list[float] = field(default_factory=list)
+    """Mean over fresh games of the policy as it is then, without exploration."""
+    wall_s: list[float] = field(default_factory=list)
+    """Training alone, without warm-up and games, as for the CPU time."""
+    cpu_s: list[float] = field(default_factory=list)
+    updates: int = 0
+    """Over the whole run."""
+
+    def when(self, score: float) -> Arrival | None:
+        """When a score was first reached; None if never."""
+        for index, found in enumerate(self.scores):
+            if found >= score:
+                return self._between(index, score)
+        return None
+
+    def _between(self, index: int, score: float) -> Arrival:
+        """The moment before point `index` at which the straight line from the last one got there.
+
+        Nothing is known before the first point, so whoever has it there got there then.
+        """
+        part = 1.0
+        before = max(0, index - 1)
+        if index:
+            below, above = self.scores[before], self.scores[index]
+            part = (score - below) / (above - below)
+        columns = (self.steps, self.wall_s, self.cpu_s)
+        return Arrival(*(float(at[before] + part * (at[index] - at[before])) for at in columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What it took to reach a score."""
+
+    steps: float
+    wall_s: float
+    cpu_s: float
+
+
+def learning_curve(config: TrainConfig, *, steps: int, points: int, games: int) -> Curve:
+    """Train without a run folder, and let the policy play at `points` even distances.
+
+    The games of a point are the same for all configs with the same seed.
+    """
+    curve, watch = Curve(), Stopwatch()
+    with closing(Session(complete(config))) as session:
+        warm_up(session)
+        clock = session.clock
+        for point in range(1, points + 1):
+            while clock.env_steps < steps * point // points:
+                with watch:
+                    session.iterate()
+            curve.steps.append(clock.env_steps)
+            curve.wall_s.append(watch.wall_s)
+            curve.cpu_s.append(watch.cpu_s)
+            curve.scores.append(_score(session, games, seed=1000 * config.seed + point))
+        curve.updates = clock.updates
+    return curve
+
+
+def _score(session: Session, games: int, seed: int) -> float:
+    config, spec = session.config, session.env.env_spec
+    arrays = session.algo.state()["model"].arrays
+    make = load_object(ALGOS.get(config.algo).policy)
+    policy = make(config.algo_config, spec.obs, spec.action, arrays)
+    agent = Agent(policy, config.env, config.env_config)
+    return evaluate_agent(agent, episodes=games, seed=seed).mean_score
