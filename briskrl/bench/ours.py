@@ -7,7 +7,7 @@ from time import process_time
 
 from briskrl.core.config import to_toml
 from briskrl.train.config import TrainConfig
-from briskrl.train.hooks import ReportHook
+from briskrl.train.hooks import CheckpointHook, Hook, ReportHook
 from briskrl.train.recent import RecentEpisodes
 from briskrl.train.report import Silent
 from briskrl.train.resolve import complete
@@ -18,14 +18,15 @@ from briskrl.train.warmup import warm_up
 
 
 class OurLoop:
-    """What `brisk train` does between warm-up and the first checkpoint, logs included.
+    """What `brisk train` does between warm-up and the end, logs included.
 
     Args:
         config: What to train.
         folder: The run folder to make.
+        saves: Write checkpoints when they are due.
     """
 
-    def __init__(self, config: TrainConfig, folder: Path) -> None:
+    def __init__(self, config: TrainConfig, folder: Path, *, saves: bool = False) -> None:
         config = complete(config)
         self.session = Session(config)
         run_dir = RunDir.create(
@@ -35,26 +36,35 @@ class OurLoop:
             seed=config.seed,
             config_toml=to_toml(config),
         )
-        self._run = Run(self.session, run_dir, Silent())
-        self._report = ReportHook(config.log_seconds)
+        self.run = Run(self.session, run_dir, Silent())
+        self.hooks: list[Hook] = [ReportHook(config.log_seconds)]
+        if saves:
+            steps, seconds = config.checkpoint_steps, config.checkpoint_seconds
+            self.hooks.append(CheckpointHook(steps=steps, seconds=seconds))
 
     @property
     def recent(self) -> RecentEpisodes:
         """The newest episodes."""
-        return self._run.recent
+        return self.run.recent
 
     @property
     def engine(self) -> str:
         """Who computes the networks."""
         return str(self.session.algo.engines.name)
 
+    def iterate(self) -> None:
+        """One iteration with all that comes between two."""
+        self.run.record(self.session.iterate())
+        for hook in self.hooks:
+            hook(self.run)
+
     def prepare(self, from_step: int = 0) -> None:
         """Warm up, then train until updates are being done and `from_step` is reached."""
         warm_up(self.session)
-        self._run.begin(0.0)
+        self.run.begin(0.0)
         clock = self.session.clock
         while clock.updates == 0 or clock.env_steps < from_step:
-            self._iterate()
+            self.iterate()
 
     def turn(self, cpu_s: float) -> float:
         """Train for about `cpu_s` CPU seconds; returns steps per CPU second."""
@@ -62,7 +72,7 @@ class OurLoop:
         first, begin = clock.env_steps, process_time()
         now = begin
         while now - begin < cpu_s:
-            self._iterate()
+            self.iterate()
             now = process_time()
         return (clock.env_steps - first) / (now - begin)
 
@@ -73,15 +83,11 @@ class OurLoop:
         for _ in range(rounds):
             updates = clock.updates
             while clock.updates == updates:
-                self._iterate()
+                self.iterate()
         return (clock.env_steps - first) / (process_time() - begin)
 
     def close(self) -> None:
         """Write what waits and release everything."""
-        self._run.close()
-        self._run.folder.close()
+        self.run.close()
+        self.run.folder.close()
         self.session.close()
-
-    def _iterate(self) -> None:
-        self._run.record(self.session.iterate())
-        self._report(self._run)

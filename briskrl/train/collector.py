@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter_ns
 from typing import Protocol
 
 from briskrl.algos.base import Algorithm
@@ -58,6 +57,7 @@ class Collector:
         # Looked up once: what a step of the loop does besides acting and stepping adds up.
         self._calls = (rows.row, algo.act, env.step_into, rows.advance, env.drain_stats)
         self._num_envs = env.num_envs
+        self._timer = timer
         self._spans = [timer[phase] for phase in (Phase.ACT, Phase.ENV, Phase.STORE, Phase.LOG)]
         self._clock = clock
 
@@ -78,7 +78,7 @@ class Collector:
     def collect(self) -> tuple[int, EpisodeStats]:
         """Advance every environment by one transition; returns N and the episodes that ended."""
         next_row, act, step_into, advance, drain_stats = self._calls
-        now, clock = perf_counter_ns, self._clock
+        now, clock = self._timer.clock, self._clock
         row = next_row()
         before, decision = row.before, row.decision
         begin = now()

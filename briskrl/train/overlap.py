@@ -8,7 +8,7 @@ they were when the iteration began. So the result is a function of the seed alon
 from __future__ import annotations
 
 import weakref
-from time import perf_counter, perf_counter_ns, thread_time
+from time import perf_counter, thread_time
 from typing import Any
 
 from briskrl.core.errors import ConfigError
@@ -72,7 +72,8 @@ class Overlap:
 
     def finish(self) -> None:
         """Wait for the updates under way, or do those that are still owed; acting follows them."""
-        begin = perf_counter_ns()
+        now = self._timer.clock
+        begin = now()
         if self._under_way:
             self._engine.assist()
             error = self._worker.finish()
@@ -80,13 +81,13 @@ class Overlap:
             if error is not None:
                 raise error
             self._retreat.judge(lost=self._lost)
-            self._timer[Phase.WAIT].add(perf_counter_ns() - begin)
+            self._timer[Phase.WAIT].add(now() - begin)
         elif self.owed:
             updates, self.owed = self.owed, 0
             self._learner.learn(updates)
         self._engine.publish()
         # The collector takes all this for storing.
-        self._timer[Phase.STORE].total_ns -= perf_counter_ns() - begin
+        self._timer[Phase.STORE].total_ns -= now() - begin
 
 
 class AwaitedRows:

@@ -49,9 +49,14 @@ class RecentEpisodes:
         if kept == 0:
             return
         self.total += stats.count
-        places = np.arange(self.total - kept, self.total) % self._size
+        first = (self.total - kept) % self._size
+        # Slices, not a list of places: this runs in almost every iteration.
+        fits = min(kept, self._size - first)
         for name, ring in self._ring.items():
-            ring[places] = getattr(stats, name)[-kept:]
+            newest = getattr(stats, name)[-kept:]
+            ring[first : first + fits] = newest[:fits]
+            if fits < kept:
+                ring[: kept - fits] = newest[fits:]
 
     def state(self) -> State:
         """The ring, for a checkpoint."""

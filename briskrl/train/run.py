@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from briskrl.core.config import to_dict
 from briskrl.core.errors import DivergedError
+from briskrl.core.phase import Phase
 from briskrl.core.spec import action_to_dict
 from briskrl.core.types import JSON, EpisodeStats, State
 from briskrl.train.checkpoint import Checkpointer, list_checkpoints
@@ -114,11 +115,12 @@ class Run:
 
     def record(self, ended: EpisodeStats) -> None:
         """Take note of ended episodes."""
-        if ended.count:
-            self.recent.add(ended)
-            self.log.episodes(self.session.clock.env_steps, ended)
-        self.log.tick()
-        self._tell_stage()
+        with self.session.timer[Phase.LOG]:
+            if ended.count:
+                self.recent.add(ended)
+                self.log.episodes(self.session.clock.env_steps, ended)
+            self.log.tick()
+            self._tell_stage()
 
     def _tell_stage(self) -> None:
         """Say so when a stage of the curriculum has been mastered."""

@@ -1,0 +1,190 @@
+"""The examination: watch a loop, try what applies in alternating turns, and say what was found."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from time import perf_counter
+from typing import Protocol
+
+from briskrl import __version__
+from briskrl.doctor.experiments import Experiment, Skipped, Subject, missing, outcome
+from briskrl.doctor.findings import find
+from briskrl.doctor.report import Finding, Outcome, Report, Speed
+from briskrl.doctor.symptoms import symptoms
+from briskrl.doctor.turns import Comparison, Loop, compare
+from briskrl.doctor.watch import Observation, Watcher
+
+WATCHED = 0.2
+"""Share of the budget that the loop is only watched for."""
+LEAST_S, MOST_S = 1.0, 10.0
+"""Seconds for one experiment, apart from getting ready."""
+BY_WALL = ("threads", "overlap", "env", "uneven-env", "device")
+"""Causes that are about who runs where, so that waiting for a core belongs to the answer."""
+SETTLE_S = 5.0
+"""Longest wait for a loop to begin to learn."""
+
+
+class Teller(Protocol):
+    """Who is told what goes on."""
+
+    def __call__(self, doing: str, done: float) -> None:
+        """`doing` is under way, and this share of the budget is spent."""
+        ...
+
+
+class Examination:
+    """One subject, one budget.
+
+    Args:
+        subject: What is examined.
+        budget_s: Seconds for all of it, more or less.
+        tell: Told what goes on.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        budget_s: float,
+        tell: Teller = lambda doing, done: None,
+    ) -> None:
+        self._subject = subject
+        self._budget_s = budget_s
+        self._tell = tell
+        self._began = perf_counter()
+        self._load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        self._seen: Observation | None = None
+        self._symptoms: list[Finding] = []
+        self._tried: list[tuple[Experiment, Outcome]] = []
+        self._missing: list[Outcome] = []
+        self._notes: list[str] = []
+        self._interrupted = False
+
+    def run(self) -> Report:
+        """Examine; Ctrl-C ends it early with what is known so far.
+
+        Raises:
+            BriskError: The target cannot train at all.
+        """
+        try:
+            self._say("getting ready")
+            with closing(self._subject.open()) as loop:
+                # The first start compiles, which may take longer than the examination.
+                self._began = perf_counter()
+                self._examine(loop)
+        except KeyboardInterrupt:
+            self._interrupted = True
+        return self._report()
+
+    def _examine(self, loop: Loop) -> None:
+        watcher = Watcher(loop)
+        self._say("watching")
+        try:
+            self._seen = watcher.watch(
+                max(2.0, WATCHED * self._budget_s), lambda stretch: self._say("watching")
+            )
+        except KeyboardInterrupt:
+            self._seen = watcher.observation()
+            raise
+        self._notes += self._subject.notes()
+        self._symptoms = self._look(self._seen)
+        planned = self._subject.experiments(self._seen)
+        self._missing += [missing(item, item.why) for item in planned if isinstance(item, Skipped)]
+        wanted = [item for item in planned if isinstance(item, Experiment)]
+        for position, experiment in enumerate(wanted):
+            if self._left() < LEAST_S:
+                self._missing += [missing(item, TOO_SHORT) for item in wanted[position:]]
+                break
+            seconds = self._left() / (len(wanted) - position)
+            self._try(loop, experiment, min(MOST_S, max(LEAST_S, seconds)))
+
+    def _look(self, seen: Observation) -> list[Finding]:
+        from briskrl.doctor.references import batched_write_s
+
+        obs_size = getattr(self._subject, "obs_size", 16)
+        num_envs = self._subject.num_envs
+        return symptoms(
+            seen,
+            num_envs=num_envs,
+            store_reference=lambda: batched_write_s(num_envs, obs_size),
+        )
+
+    def _try(self, loop: Loop, experiment: Experiment, seconds: float) -> None:
+        self._say(experiment.question)
+        begin = perf_counter()
+        try:
+            with closing(experiment.open()) as other:
+                settle(other, like=loop)
+                left = seconds - (perf_counter() - begin)
+                found = outcome(experiment, self._compare(loop, other, experiment, left))
+        except Exception as error:  # One experiment that fails must not cost the others.
+            why = f"{type(error).__name__}: {error}"
+            self._missing.append(missing(experiment, f"it failed ({why})"))
+            return
+        self._tried.append((experiment, found))
+
+    def _compare(
+        self, loop: Loop, other: Loop, experiment: Experiment, seconds: float
+    ) -> Comparison | None:
+        return compare(
+            loop, other, seconds=max(LEAST_S, seconds), by_wall=experiment.cause in BY_WALL
+        )
+
+    def _left(self) -> float:
+        return self._budget_s - (perf_counter() - self._began)
+
+    def _say(self, doing: str) -> None:
+        self._tell(doing, min(1.0, 1 - self._left() / self._budget_s))
+
+    def _report(self) -> Report:
+        seen = self._seen
+        return Report(
+            target=self._subject.name,
+            version=__version__,
+            budget_s=self._budget_s,
+            took_s=perf_counter() - self._began,
+            load=self._load,
+            speed=None if seen is None or not seen.stretches else self._speed(seen),
+            coverage=0.0 if seen is None else seen.coverage,
+            phases=() if seen is None else seen.phases,
+            findings=find(self._tried, self._symptoms),
+            outcomes=(*(found for _, found in self._tried), *self._missing),
+            notes=tuple(self._notes),
+            history=() if seen is None else seen.moments(),
+            interrupted=self._interrupted,
+        )
+
+    def _speed(self, seen: Observation) -> Speed:
+        last = seen.stretches[-1]
+        turns = [stretch.turn for stretch in seen.settled]
+        steps = max(1, sum(turn.steps for turn in turns))
+        return Speed(
+            steps_per_s=1 / seen.wall_s_per_step,
+            steps_per_cpu_s=1 / seen.cpu_s_per_step,
+            cores_busy=sum(t.cpu_s for t in turns) / sum(t.wall_s for t in turns),
+            updates_per_step=sum(turn.updates for turn in turns) / steps,
+            num_envs=self._subject.num_envs,
+            steps=last.steps,
+            updates=last.updates,
+            episodes=last.episodes,
+            machine_fraction=self._subject.machine_fraction(seen),
+        )
+
+
+TOO_SHORT = "the budget is spent; give more --budget"
+
+
+def settle(loop: Loop, *, like: Loop) -> None:
+    """Let a new loop run until it learns, if `like` does; gives up after a few seconds."""
+    end = perf_counter() + SETTLE_S
+    loop.enter()
+    try:
+        while like.updates and not loop.updates and perf_counter() < end:
+            loop.iterate()
+    finally:
+        loop.leave()
+
+
+def examine(subject: Subject, *, budget_s: float, tell: Teller | None = None) -> Report:
+    """Examine a subject; see `Examination`."""
+    return Examination(subject, budget_s, tell or (lambda doing, done: None)).run()

@@ -1,0 +1,241 @@
+"""What can be told from watching alone: slow starts, growing costs, leaks, dear phases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import erfc, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.doctor.report import Finding, Gain
+from briskrl.doctor.watch import Observation, Stretch
+
+SLOW_START, LOST_S = 1.5, 0.5
+"""How many times the settled cost a slow start is, and how much it must have cost in all."""
+GROWTH = 1.2
+"""Growth of the cost of a step while it was watched that is no accident."""
+LEAK_MB = 16.0
+SURE = 1e-3
+"""Chance of a trend that is none."""
+DEAR_STORE = 5.0
+"""How many times a batched write storing must cost to be worth a word."""
+SHARE = 0.05
+"""Of the time, below which a phase is not worth a word."""
+MOSTLY_ENV = 0.6
+
+Floats = NDArray[np.float64]
+
+
+def symptoms(
+    seen: Observation, *, num_envs: int, store_reference: Callable[[], float]
+) -> list[Finding]:
+    """Findings that need no experiment.
+
+    Args:
+        seen: What was watched, from the loop's birth.
+        num_envs: Transitions per iteration.
+        store_reference: Seconds that one batched write of as many transitions takes here; asked
+            only if storing takes long.
+    """
+    found = [
+        cold_start(seen),
+        growth(seen),
+        leak(seen),
+        dear_store(seen, num_envs, store_reference),
+        dear_records(seen),
+        mostly_env(seen),
+    ]
+    return [finding for finding in found if finding is not None]
+
+
+def cold_start(seen: Observation) -> Finding | None:
+    """Whether the first stretches were much slower than the rest."""
+    usual = seen.s_per_step
+    slow = _leading(
+        seen.learning, lambda stretch: stretch.turn.own_s > SLOW_START * usual * stretch.turn.steps
+    )
+    lost_s = sum(stretch.turn.own_s - usual * stretch.turn.steps for stretch in slow)
+    if lost_s < LOST_S or len(slow) == len(seen.learning):
+        return None
+    times = slow[0].turn.own_s / (usual * slow[0].turn.steps)
+    lasted = sum(stretch.turn.own_s for stretch in slow)
+    return Finding(
+        cause="cold-start",
+        title=f"the first {lasted:.1f} s are up to {times:.1f} times slower than the rest",
+        evidence=(f"{lost_s:.1f} s lost before a step costs its usual {1e6 * usual:.2f} us",),
+        advice="compile, allocate and touch everything before the clock starts; "
+        "`brisk train` does with --warmup",
+        # What a run gains depends on its length; this is what its first minute does.
+        gain=_exactly(60 / max(1.0, 60 - lost_s)),
+        basis="predicted",
+        changes={"warmup": True},
+    )
+
+
+def growth(seen: Observation) -> Finding | None:
+    """Whether a step costs the more the longer the loop has run."""
+    stretches = _after_start(seen)
+    if len(stretches) < 8:
+        return None
+    at = np.array([stretch.steps for stretch in stretches], float)
+    cost = np.array([stretch.turn.own_s / stretch.turn.steps for stretch in stretches])
+    slope, chance = trend(at, cost)
+    first = float(np.median(cost - slope * (at - at[0])))
+    last = first + slope * float(at[-1] - at[0])
+    if chance > SURE or slope <= 0 or first <= 0 or last / first < GROWTH:
+        return None
+    times = last / first
+    return Finding(
+        cause="growth",
+        title="a step costs the more the longer the loop has run",
+        evidence=(
+            f"{1e6 * first:.2f} us a step at first, {1e6 * last:.2f} us after "
+            f"{at[-1] - at[0]:,.0f} steps more: {times:.2f} times, and rising",
+        ),
+        advice="keep nothing that grows with the run in the loop: fixed-size memories, running "
+        "means instead of lists of history",
+        gain=_exactly(times),
+        basis="predicted",
+    )
+
+
+def leak(seen: Observation) -> Finding | None:
+    """Whether the process grows all the time."""
+    stretches = seen.learning
+    if len(stretches) < 8:
+        return None
+    at = np.array([stretch.at_s for stretch in stretches])
+    size = np.array([stretch.rss_mb for stretch in stretches])
+    late = len(size) // 3
+    slope, chance = trend(at[late:], size[late:])
+    grown = slope * float(at[-1] - at[late])
+    steady = slope > 0.25 * (size[-1] - size[0]) / max(1e-9, at[-1] - at[0])
+    if chance > SURE or grown < LEAK_MB / 2 or size[-1] - size[0] < LEAK_MB or not steady:
+        return None
+    return Finding(
+        cause="leak",
+        title=f"memory grows by {60 * slope:,.0f} MB a minute",
+        evidence=(
+            f"{size[0]:,.0f} MB at first, {size[-1]:,.0f} MB after {at[-1] - at[0]:.0f} s, "
+            "rising all the time",
+        ),
+        advice="find out what keeps every step or episode; memories should be allocated once",
+        gain=_exactly(1.0),
+        basis="predicted",
+    )
+
+
+def dear_store(seen: Observation, num_envs: int, reference: Callable[[], float]) -> Finding | None:
+    """Whether storing costs much more than one batched write."""
+    row = next((row for row in seen.phases if row.name == "store"), None)
+    if row is None or row.share < SHARE:
+        return None
+    ours = reference()
+    taken = row.wall_s / 1e6 * num_envs
+    if taken < DEAR_STORE * ours:
+        return None
+    return Finding(
+        cause="store",
+        title=f"storing transitions takes {100 * row.share:.0f} % of the time",
+        evidence=(
+            f"{num_envs} transitions take {1e6 * taken:,.0f} us to store; one batched write of as "
+            f"many takes {1e6 * ours:,.0f} us here",
+        ),
+        advice="write a vector step as one batch instead of pushing transitions one by one",
+        gain=_exactly(1 / (1 - row.share * (1 - ours / taken))),
+        basis="predicted",
+    )
+
+
+def dear_records(seen: Observation) -> Finding | None:
+    """Whether logging takes long, and whether that is by step or by episode."""
+    row = next((row for row in seen.phases if row.name == "log"), None)
+    if row is None or row.share < SHARE:
+        return None
+    cause, told = record_cause(seen)
+    return Finding(
+        cause=cause,
+        title=f"logging takes {100 * row.share:.0f} % of the time",
+        evidence=(told,) if told else (),
+        advice="collect rows and write them together every few seconds; print as seldom",
+        gain=_exactly(1 / (1 - row.share)),
+        basis="predicted",
+    )
+
+
+def record_cause(seen: Observation) -> tuple[str, str]:
+    """What the log writes after, and the sentence that says so.
+
+    Writes are as many as iterations, or as episodes, if their ratio is the steadier of both.
+    """
+    pairs = list(pairwise(seen.learning))
+    writes = np.array([(b.writes or 0) - (a.writes or 0) for a, b in pairs], float)
+    iterations = np.array([b.turn.iterations for _, b in pairs], float)
+    episodes = np.array([(b.episodes or 0) - (a.episodes or 0) for a, b in pairs], float)
+    if len(pairs) < 3 or writes.sum() < 0.1 * iterations.sum():
+        return "log", ""
+    per_iteration = writes.sum() / iterations.sum()
+    if episodes.sum() and _unrest(writes, episodes) < _unrest(writes, iterations):
+        told = f"{writes.sum() / episodes.sum():.1f} writes to the system per episode"
+        return "write-per-episode", told
+    return "write-per-step", f"{per_iteration:.1f} writes to the system per iteration"
+
+
+def _unrest(above: Floats, below: Floats) -> float:
+    """How far one count is from being a fixed multiple of another, as a share."""
+    left = above - below * (above.sum() / below.sum())
+    return float(np.abs(left).sum() / above.sum())
+
+
+def mostly_env(seen: Observation) -> Finding | None:
+    """Whether the environment is what the time goes to."""
+    row = next((row for row in seen.phases if row.name == "env"), None)
+    if row is None or row.share < MOSTLY_ENV:
+        return None
+    return Finding(
+        cause="env",
+        title=f"the environment takes {100 * row.share:.0f} % of the time",
+        evidence=(f"{row.wall_s:.2f} us a step, {row.p50_us:,.0f} us a call",),
+        advice="make the environment itself faster: profile it (--profile cprofile), step many in "
+        "one call, compile its inner loop",
+        gain=_exactly(1 / max(1e-3, 1 - row.share)),
+        basis="ceiling",
+    )
+
+
+def trend(at: Floats, value: Floats) -> tuple[float, float]:
+    """The median slope of all pairs (Theil and Sen), and the chance of such an order by accident.
+
+    The chance is that of Kendall's count of rising over falling pairs, two-sided, by its normal
+    approximation.
+    """
+    rows, columns = np.triu_indices(len(at), 1)
+    run, rise = at[columns] - at[rows], value[columns] - value[rows]
+    apart = run > 0
+    slope = float(np.median(rise[apart] / run[apart])) if apart.any() else 0.0
+    count = len(at)
+    score = float(np.sign(rise).sum())
+    deviation = sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    return slope, erfc(abs(score) / deviation / sqrt(2))
+
+
+def _leading(stretches: Sequence[Stretch], is_slow: Callable[[Stretch], bool]) -> Sequence[Stretch]:
+    for position, stretch in enumerate(stretches):
+        if not is_slow(stretch):
+            return stretches[:position]
+    return stretches
+
+
+def _after_start(seen: Observation) -> Sequence[Stretch]:
+    """Stretches after a slow start, whose end would look like a falling trend."""
+    usual = seen.s_per_step
+    stretches = seen.learning
+    slow = _leading(stretches, lambda s: s.turn.own_s > SLOW_START * usual * s.turn.steps)
+    return stretches[len(slow) :]
+
+
+def _exactly(factor: float) -> Gain:
+    """A gain that follows from figures and has no interval of its own."""
+    return Gain(factor, factor, factor)

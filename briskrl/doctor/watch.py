@@ -1,0 +1,196 @@
+"""Looking at a loop without changing it: phases by two clocks, and how it fares over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter, perf_counter_ns, process_time_ns
+
+import numpy as np
+import psutil
+
+from briskrl.core.phase import PhaseStats, PhaseTimer
+from briskrl.doctor.report import Moment, PhaseRow
+from briskrl.doctor.turns import Loop, Turn, take_turn
+
+STRETCH_S = 0.1
+"""How finely the loop's life is looked at."""
+FEWEST_STRETCHES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A few iterations of the loop's life, and where its process stood after them."""
+
+    turn: Turn
+    at_s: float
+    steps: int
+    updates: int
+    episodes: int | None
+    rss_mb: float
+    writes: int | None
+    """Calls to the system that write, since the process began; None where they are not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was seen."""
+
+    stretches: tuple[Stretch, ...]
+    phases: tuple[PhaseRow, ...]
+    coverage: float
+
+    @property
+    def learning(self) -> tuple[Stretch, ...]:
+        """Stretches since the first update, or all if nobody counts updates."""
+        found = tuple(stretch for stretch in self.stretches if stretch.turn.updates)
+        return found or self.stretches
+
+    @property
+    def settled(self) -> tuple[Stretch, ...]:
+        """The later half of those, which a slow start has no part in."""
+        stretches = self.learning
+        return stretches[len(stretches) // 2 :]
+
+    def phase(self, name: str) -> PhaseRow:
+        """One phase by its name."""
+        return next(row for row in self.phases if row.name == name)
+
+    @property
+    def s_per_step(self) -> float:
+        """Seconds of its own per transition, as a median of the settled stretches."""
+        return float(np.median([1 / s.turn.own_steps_per_s for s in self.settled]))
+
+    @property
+    def wall_s_per_step(self) -> float:
+        """Wall seconds per transition, likewise."""
+        return float(np.median([1 / s.turn.steps_per_s for s in self.settled]))
+
+    @property
+    def cpu_s_per_step(self) -> float:
+        """CPU seconds per transition, likewise."""
+        return float(np.median([1 / s.turn.steps_per_cpu_s for s in self.settled]))
+
+    def moments(self) -> tuple[Moment, ...]:
+        """The stretches as points of a plot."""
+        return tuple(
+            Moment(
+                at_s=stretch.at_s,
+                steps=stretch.steps,
+                steps_per_s=stretch.turn.steps_per_s,
+                cpu_us_per_step=1e6 / stretch.turn.steps_per_cpu_s,
+                rss_mb=stretch.rss_mb,
+            )
+            for stretch in self.stretches
+        )
+
+
+class Watcher:
+    """Watches a loop from its birth.
+
+    Args:
+        loop: The loop, newly made.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._process = psutil.Process()
+        self._began = perf_counter()
+        self._stretches: list[Stretch] = []
+        self._by_wall = _Tally()
+        self._by_cpu = _Tally()
+
+    def watch(
+        self, seconds: float, on_stretch: Callable[[Stretch], None] = lambda s: None
+    ) -> Observation:
+        """Let the loop run for `seconds`, and tell all that has been seen since its birth.
+
+        Phases are counted by the wall and by the processor in turns: two clocks at once would cost
+        twice as much.
+        """
+        end = perf_counter() + seconds
+        learnt = 0
+        while perf_counter() < end or learnt < FEWEST_STRETCHES:
+            # Before the loop learns there is little to see, and after it percentiles are settled.
+            stretch = self._stretch(by_cpu=learnt % 2 == 1)
+            learnt += bool(stretch.turn.updates or not self._loop.updates)
+            on_stretch(stretch)
+            if perf_counter() > end + seconds:
+                break
+        return self.observation()
+
+    def observation(self) -> Observation:
+        """All that has been seen."""
+        rows, coverage = _phase_rows(self._by_wall, self._by_cpu)
+        return Observation(tuple(self._stretches), rows, coverage)
+
+    def _stretch(self, *, by_cpu: bool) -> Stretch:
+        loop = self._loop
+        tally = self._by_cpu if by_cpu else self._by_wall
+        loop.timer.use(process_time_ns if by_cpu else perf_counter_ns)
+        turn = take_turn(loop, STRETCH_S)
+        if turn.updates or not loop.updates:
+            tally.add(loop.timer, turn)
+        loop.timer.use(perf_counter_ns)
+        stretch = Stretch(
+            turn=turn,
+            at_s=perf_counter() - self._began,
+            steps=loop.steps,
+            updates=loop.updates,
+            episodes=loop.episodes,
+            rss_mb=self._process.memory_info().rss / 2**20,
+            writes=write_calls(self._process),
+        )
+        self._stretches.append(stretch)
+        return stretch
+
+
+class _Tally:
+    """Phases of several turns, added up."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.whole_s = 0.0
+        self.seconds: dict[str, float] = {}
+        self.calls: dict[str, int] = {}
+        self.last: dict[str, PhaseStats] = {}
+
+    def add(self, timer: PhaseTimer, turn: Turn) -> None:
+        """Add a turn that the timer was set back before."""
+        self.last = timer.stats()
+        self.steps += turn.steps
+        self.whole_s += sum(stats.seconds for stats in self.last.values())
+        for name, stats in self.last.items():
+            self.seconds[name] = self.seconds.get(name, 0.0) + stats.seconds
+            self.calls[name] = self.calls.get(name, 0) + stats.calls
+
+
+def _phase_rows(by_wall: _Tally, by_cpu: _Tally) -> tuple[tuple[PhaseRow, ...], float]:
+    """Phases, the dearest first, and the share of the time that they account for."""
+    if not by_wall.whole_s:
+        return (), 0.0
+    million = 1e6 / max(1, by_wall.steps)
+    cpu_million = 1e6 / max(1, by_cpu.steps)
+    rows = [
+        PhaseRow(
+            name=name,
+            share=seconds / by_wall.whole_s,
+            wall_s=seconds * million,
+            cpu_s=by_cpu.seconds.get(name, 0.0) * cpu_million,
+            calls=round(by_wall.calls[name] * million),
+            p50_us=by_wall.last[name].p50_us,
+            p95_us=by_wall.last[name].p95_us,
+        )
+        for name, seconds in by_wall.seconds.items()
+        if seconds > 0
+    ]
+    rows.sort(key=lambda row: -row.share)
+    return tuple(rows), 1 - by_wall.seconds["other"] / by_wall.whole_s
+
+
+def write_calls(process: psutil.Process) -> int | None:
+    """Calls to the system that write, of a process so far; None where they are not told."""
+    try:
+        return int(process.io_counters().write_count)
+    except (AttributeError, psutil.Error, OSError):
+        return None
