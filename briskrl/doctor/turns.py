@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb
+from math import log
 from time import perf_counter
 from typing import Protocol
 
 import numpy as np
 
+from briskrl.bench.paired import EARLY_CONFIDENCE, Duel, Estimate, estimate
 from briskrl.core.phase import PhaseTimer
 from briskrl.doctor.clocks import read_clocks
 from briskrl.doctor.report import Gain
@@ -17,9 +17,9 @@ from briskrl.doctor.report import Gain
 TURN_S = 0.05
 """Shortest turn: long enough for the clock, short enough for both to meet the same machine."""
 FEWEST, MOST = 6, 60
-"""Pairs of turns; an interval with 95 % needs six."""
-NARROW = 0.06
-"""Half-width of an interval, as a share, that needs no further pairs."""
+"""Pairs of turns."""
+NARROW = 0.04
+"""Differences below this share are none; twice as much is precise enough for a gain."""
 
 
 class Loop(Protocol):
@@ -159,56 +159,39 @@ def compare(
     """
     end = perf_counter() + seconds
     take_turn(before, 0.0), take_turn(after, 0.0)
-    turns: list[tuple[Turn, Turn]] = []
-    while len(turns) < MOST:
-        if len(turns) % 2:
-            second, first = take_turn(after), take_turn(before)
-        else:
-            first, second = take_turn(before), take_turn(after)
-        turns.append((first, second))
-        late = perf_counter() >= end
-        if late or (len(turns) >= FEWEST and _is_clear(_gain(turns, by_wall))):
+    sides: tuple[list[Turn], list[Turn]] = ([], [])
+    duel = Duel(
+        lambda: _noted(sides[0], before, by_wall=by_wall),
+        lambda: _noted(sides[1], after, by_wall=by_wall),
+    )
+    while len(sides[0]) < MOST:
+        duel.pair()
+        if perf_counter() >= end or (len(sides[0]) >= FEWEST and _is_clear(duel)):
             break
-    if len(turns) < 3:
+    if len(sides[0]) < 3:
         return None
+    pairs = zip(*sides, strict=True)
     return Comparison(
-        gain=_gain(turns, by_wall),
-        cpu_gain=median_ratio([b.steps_per_cpu_s / a.steps_per_cpu_s for a, b in turns]),
-        pairs=len(turns),
-        before=float(np.median([a.steps_per_s for a, _ in turns])),
-        after=float(np.median([b.steps_per_s for _, b in turns])),
+        gain=_gain(duel.estimate()),
+        cpu_gain=_gain(estimate([log(b.steps_per_cpu_s / a.steps_per_cpu_s) for a, b in pairs])),
+        pairs=len(sides[0]),
+        before=float(np.median([turn.steps_per_s for turn in sides[0]])),
+        after=float(np.median([turn.steps_per_s for turn in sides[1]])),
     )
 
 
-def median_ratio(ratios: Sequence[float]) -> Gain:
-    """The median of ratios with an interval by their order alone, which outliers do not widen.
-
-    The interval between the k-th smallest and the k-th largest holds the median unless fewer than
-    k of the ratios fall on one side of it: the chance of that is binomial. Below six ratios the
-    interval is their range, which holds the median less often than 95 %.
-    """
-    ordered = sorted(ratios)
-    k = _rank(len(ordered))
-    return Gain(float(np.median(ordered)), float(ordered[k]), float(ordered[-1 - k]))
+def _noted(turns: list[Turn], loop: Loop, *, by_wall: bool) -> float:
+    """One more turn; returns its speed."""
+    turns.append(take_turn(loop))
+    return turns[-1].steps_per_s if by_wall else turns[-1].own_steps_per_s
 
 
-def _rank(count: int) -> int:
-    """How many ratios to leave out at either end so that at most 5 % of intervals miss."""
-    tail, k = 1, 0
-    while k < (count - 1) // 2:
-        if 2 * (tail + comb(count, k + 1)) > 0.05 * 2**count:
-            break
-        k += 1
-        tail += comb(count, k)
-    return k
+def _is_clear(duel: Duel) -> bool:
+    """Whether more pairs would hardly tell more."""
+    now = duel.estimate(EARLY_CONFIDENCE)
+    decided = now.is_clear or (now.low > 1 - NARROW and now.high < 1 + NARROW)
+    return decided and now.high - now.low < 4 * NARROW * now.ratio
 
 
-def _gain(turns: Sequence[tuple[Turn, Turn]], by_wall: bool) -> Gain:
-    if by_wall:
-        return median_ratio([b.steps_per_s / a.steps_per_s for a, b in turns])
-    return median_ratio([b.own_steps_per_s / a.own_steps_per_s for a, b in turns])
-
-
-def _is_clear(gain: Gain) -> bool:
-    decided = gain.low > 1.02 or gain.high < 0.98 or (gain.low > 0.97 and gain.high < 1.03)
-    return decided and gain.high - gain.low < 2 * NARROW * gain.factor
+def _gain(found: Estimate) -> Gain:
+    return Gain(found.ratio, found.low, found.high)
