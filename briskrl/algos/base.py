@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from briskrl.algos.engines import Engines
 from briskrl.algos.flops import Flops
 from briskrl.core.clock import Clock
+from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Minibatch, Rollout, State
 
 
@@ -79,8 +80,20 @@ class OnPolicy(Algorithm, Protocol):
 
 
 class Policy(Protocol):
-    """A trained agent that only acts."""
+    """An agent that only acts; those that are trained are FittingPolicy, too."""
 
     def act(self, obs: Array, mask: Bools | None) -> Array:
         """Greedy actions (N,) or (N, D) for observations (N, *obs)."""
+        ...
+
+
+class FittingPolicy(Policy, Protocol):
+    """A trained agent, whose network may serve other sizes than it was trained with."""
+
+    def fitted(self, spec: EnvSpec) -> FittingPolicy:
+        """The same agent for environments that look like `spec`.
+
+        Raises:
+            ConfigError: Its network cannot be used there.
+        """
         ...

@@ -74,12 +74,13 @@ class DQNConfig:
     """Lowest return of the distribution's support."""
     v_max: float = 60.0
     """Highest return of the distribution's support."""
-    body: Literal["auto", "mlp", "cnn"] = "auto"
-    """Network body; auto takes cnn for planes and mlp for vectors."""
+    body: Literal["auto", "mlp", "cnn", "fcn"] = "auto"
+    """Network body; auto takes fcn (one output per cell, for boards of any size) for planes with an
+    action for each cell, cnn for other planes and mlp for vectors."""
     net: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (128, 128)
     """Widths of the hidden layers, for example 128,128."""
-    channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (16, 32)
-    """Channels of the convolutions of a cnn body."""
+    channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
+    """Channels of the convolutions; unset means 16,32 for a cnn body and six of 16 for an fcn."""
     grad_accumulation: Annotated[int, Meta(ge=1)] = 1
     """Pieces that every batch is computed in, to save memory; the update stays the same."""
 
@@ -215,12 +216,13 @@ class OnPolicyConfig:
     """One body for policy and values instead of one each."""
     activation: Literal["tanh", "relu"] = "tanh"
     """What follows every hidden layer."""
-    body: Literal["auto", "mlp", "cnn"] = "auto"
-    """Network body; auto takes cnn for planes and mlp for vectors."""
+    body: Literal["auto", "mlp", "cnn", "fcn"] = "auto"
+    """Network body; auto takes fcn (one output per cell, for boards of any size) for planes with an
+    action for each cell, cnn for other planes and mlp for vectors."""
     net: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (64, 64)
     """Widths of the hidden layers, for example 64,64."""
-    channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (16, 32)
-    """Channels of the convolutions of a cnn body."""
+    channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
+    """Channels of the convolutions; unset means 16,32 for a cnn body and six of 16 for an fcn."""
 
     def check(self) -> list[str]:
         """Combinations that cannot work, one sentence each."""

@@ -15,8 +15,9 @@ from torch import nn
 
 from briskrl.algos.config import DQNConfig, OnPolicyConfig
 from briskrl.nets.actor_critic import ActorCritic
-from briskrl.nets.bodies import CNNBody, MLPBody
+from briskrl.nets.bodies import Body, FCNBody, MLPBody
 from briskrl.nets.build import QNetwork
+from briskrl.nets.heads import BoardHead, CellHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,10 @@ def policy_flops(config: OnPolicyConfig, network: ActorCritic, num_envs: int) ->
     """
     body = body_cost(network.policy_body)
     value_body = body if network.shared else body_cost(network.value_body)
-    policy = body + dense_cost(network.policy_head)
-    value = value_body + dense_cost(network.value_head)
-    whole = policy + (dense_cost(network.value_head) if network.shared else value)
+    policy = body + head_cost(network.policy_head, network.policy_body)
+    value_head = head_cost(network.value_head, network.value_body)
+    value = value_body + value_head
+    whole = policy + (value_head if network.shared else value)
     updates = config.epochs * config.minibatches(num_envs)
     steps = num_envs * config.update_steps
     learning = config.epochs * steps * (whole.forward + whole.backward)
@@ -80,19 +82,32 @@ def policy_flops(config: OnPolicyConfig, network: ActorCritic, num_envs: int) ->
 
 def value_cost(network: QNetwork) -> Cost:
     """One row through a value network."""
-    head = network.head
-    cost = body_cost(network.body) + dense_cost(head.advantage)
-    return cost if head.value is None else cost + dense_cost(head.value)
+    head, body = network.head, network.body
+    cost = body_cost(body) + head_cost(head.advantage, body)
+    return cost if head.value is None else cost + head_cost(head.value, body)
 
 
-def body_cost(body: MLPBody | CNNBody) -> Cost:
+def body_cost(body: Body) -> Cost:
     """One row through a body, whose first layer hands nothing down."""
     if isinstance(body, MLPBody):
         return _chain(dense_cost(layer) for layer in body.linears)
-    convolutions = [layer for layer in body.convolutions if isinstance(layer, nn.Conv2d)]
+    convolutions = [layer for layer in body.modules() if isinstance(layer, nn.Conv2d)]
+    if isinstance(body, FCNBody):
+        return _chain(_cost(layer.weight.numel() * body.cells) for layer in convolutions)
     cells = body.mlp.linears[0].in_features // convolutions[-1].out_channels
     layers = [_cost(layer.weight.numel() * cells) for layer in convolutions]
     return _chain(layers + [dense_cost(layer) for layer in body.mlp.linears])
+
+
+def head_cost(head: nn.Module, body: Body) -> Cost:
+    """One row through a head; those of cells work on every one of them."""
+    if isinstance(head, CellHead) and isinstance(body, FCNBody):
+        each = dense_cost(head.mix) + dense_cost(head.out)
+        board = dense_cost(head.context)
+        return Cost(each.forward * body.cells, each.backward * body.cells) + board
+    if isinstance(head, BoardHead):
+        return sum(map(dense_cost, head.mlp.linears), dense_cost(head.out))
+    return dense_cost(head)
 
 
 def dense_cost(layer: nn.Module) -> Cost:

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from briskrl.algos.config import DQNConfig
 from briskrl.algos.losses import legal_values
+from briskrl.algos.trained import Trained
 from briskrl.core.errors import ConfigError
-from briskrl.core.spec import ActionSpec, ArraySpec, DiscreteSpec, MultiDiscreteSpec
+from briskrl.core.spec import ActionSpec, ArraySpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec
 from briskrl.core.types import Array, Bools, Ints
 from briskrl.nets.bodies import BodyOptions
 from briskrl.nets.build import QNetwork, QOptions, build_q_network
@@ -28,11 +29,16 @@ class QPolicy:
         action: ActionSpec,
         arrays: dict[str, Array],
     ) -> None:
+        self._trained = Trained(config, obs, action, arrays)
         self.network = value_network(config, obs, num_actions(action), torch.Generator())
         load_parameters(self.network, arrays)
         self.network.eval()
         self._compute = Compute(torch.device("cpu"))
         self._support = support_of(config, self._compute.device)
+
+    def fitted(self, spec: EnvSpec) -> QPolicy:
+        """See FittingPolicy."""
+        return self if self._trained.fits(spec) else self._trained.refitted(QPolicy, spec)
 
     def act(self, obs: Array, mask: Bools | None) -> Ints:
         """Greedy actions (N,)."""

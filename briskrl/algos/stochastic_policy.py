@@ -7,7 +7,8 @@ import torch
 from briskrl.algos.config import OnPolicyConfig
 from briskrl.algos.distributions import Distribution, distribution_of
 from briskrl.algos.normalize import RunningMoments
-from briskrl.core.spec import ActionSpec, ArraySpec
+from briskrl.algos.trained import Trained
+from briskrl.core.spec import ActionSpec, ArraySpec, EnvSpec
 from briskrl.core.types import Array, Bools
 from briskrl.nets.actor_critic import ActorCritic, ActorCriticOptions, build_actor_critic
 from briskrl.nets.bodies import BodyOptions
@@ -24,6 +25,7 @@ class StochasticPolicy:
         action: ActionSpec,
         arrays: dict[str, Array],
     ) -> None:
+        self._trained = Trained(config, obs, action, arrays)
         self.distribution = distribution_of(action)
         self.network = policy_network(config, obs, self.distribution, torch.Generator())
         load_parameters(self.network, arrays)
@@ -31,6 +33,10 @@ class StochasticPolicy:
             moments = RunningMoments(obs.size)
             moments.load(arrays)
             self.network.inputs.set_moments(moments.mean, moments.deviation)
+
+    def fitted(self, spec: EnvSpec) -> StochasticPolicy:
+        """See FittingPolicy."""
+        return self if self._trained.fits(spec) else self._trained.refitted(StochasticPolicy, spec)
 
     @torch.inference_mode()
     def act(self, obs: Array, mask: Bools | None) -> Array:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from briskrl.core.spec import ArraySpec
-from briskrl.nets.bodies import BodyOptions, build_body
+from briskrl.nets.bodies import Body, BodyOptions, FCNBody, ResidualBlock, build_body
+from briskrl.nets.heads import BoardHead, CellHead
 from briskrl.nets.inputs import Inputs
 
 _HIDDEN_GAIN = 2**0.5
@@ -40,10 +41,12 @@ class ActorCritic(nn.Module):
         super().__init__()
         self.shared = options.shared
         self.inputs = Inputs(obs, standardise=options.standardise)
-        self.policy_body = build_body(obs, options.body)
-        self.value_body = self.policy_body if options.shared else build_body(obs, options.body)
-        self.policy_head = nn.Linear(self.policy_body.features, outputs)
-        self.value_head = nn.Linear(self.value_body.features, 1)
+        self.policy_body = build_body(obs, options.body, outputs)
+        self.value_body = (
+            self.policy_body if options.shared else build_body(obs, options.body, outputs)
+        )
+        self.policy_head = _policy_head(self.policy_body, outputs)
+        self.value_head = _value_head(self.value_body, options.body)
         self.log_std = nn.Parameter(torch.zeros(outputs)) if options.continuous else None
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,9 +67,23 @@ class ActorCritic(nn.Module):
 
     def _policy_of(self, features: Tensor) -> Tensor:
         out: Tensor = self.policy_head(features)
+        if isinstance(self.policy_head, CellHead):
+            out = out.squeeze(2)
         if self.log_std is None:
             return out
         return torch.cat([out, self.log_std.expand_as(out)], 1)
+
+
+def _policy_head(body: Body, outputs: int) -> nn.Linear | CellHead:
+    if isinstance(body, FCNBody):
+        return CellHead(body.features, 1, body.activation)
+    return nn.Linear(body.features, outputs)
+
+
+def _value_head(body: Body, options: BodyOptions) -> nn.Linear | BoardHead:
+    if isinstance(body, FCNBody):
+        return BoardHead(body.features, options.widths, 1, body.activation)
+    return nn.Linear(body.features, 1)
 
 
 def build_actor_critic(
@@ -78,13 +95,27 @@ def build_actor_critic(
     2021, section 3.2).
     """
     network = ActorCritic(obs, outputs, options)
-    gains: dict[nn.Module, float] = {
-        network.policy_head: _POLICY_GAIN,
-        network.value_head: _VALUE_GAIN,
-    }
+    gains = _gains(network)
     for layer in network.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d):
             nn.init.orthogonal_(layer.weight, gains.get(layer, _HIDDEN_GAIN), generator)
             assert layer.bias is not None
             nn.init.zeros_(layer.bias)
     return network
+
+
+def _gains(network: ActorCritic) -> dict[nn.Module, float]:
+    """Gains of the layers that differ from hidden ones."""
+    policy, value = network.policy_head, network.value_head
+    gains: dict[nn.Module, float] = {
+        policy.out if isinstance(policy, CellHead) else policy: _POLICY_GAIN,
+        value.out if isinstance(value, BoardHead) else value: _VALUE_GAIN,
+    }
+    # What blocks add to what goes around them adds up: together they count as one layer.
+    for body in (network.policy_body, network.value_body):
+        blocks = [block for block in body.modules() if isinstance(block, ResidualBlock)]
+        for block in blocks:
+            gains[block.convolution] = _HIDDEN_GAIN / len(blocks) ** 0.5
+            if block.around is not None:
+                gains[block.around] = 1.0
+    return gains

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from briskrl.core.spec import ArraySpec
-from briskrl.nets.bodies import BodyOptions, build_body
-from briskrl.nets.heads import NoisyLinear, QHead
+from briskrl.nets.bodies import BodyOptions, FCNBody, build_body
+from briskrl.nets.heads import CellQHead, NoisyLinear, QHead
 from briskrl.nets.inputs import Inputs
 
 
@@ -31,16 +31,26 @@ class QNetwork(nn.Module):
     def __init__(self, obs: ArraySpec, actions: int, options: QOptions) -> None:
         super().__init__()
         self.inputs = Inputs(obs)
-        self.body = build_body(obs, options.body)
+        self.body = build_body(obs, options.body, actions)
+        self.head = self._build_head(actions, options)
+        self._noisy = [layer for layer in self.modules() if isinstance(layer, NoisyLinear)]
+
+    def _build_head(self, actions: int, options: QOptions) -> QHead | CellQHead:
+        body, atoms = self.body, options.atoms
         linear = (
             nn.Linear
             if options.noisy_sigma is None
             else partial(NoisyLinear, sigma=options.noisy_sigma)
         )
-        self.head = QHead(
-            self.body.features, actions, options.atoms, dueling=options.dueling, linear=linear
-        )
-        self._noisy = [layer for layer in self.modules() if isinstance(layer, NoisyLinear)]
+        if isinstance(body, FCNBody):
+            return CellQHead(
+                body.features,
+                atoms,
+                widths=options.body.widths if options.dueling else None,
+                activation=body.activation,
+                linear=linear,
+            )
+        return QHead(body.features, actions, atoms, dueling=options.dueling, linear=linear)
 
     def forward(self, obs: Tensor) -> Tensor:
         """(B, *obs) -> (B, A) or (B, A, atoms)."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+
+from briskrl.nets.bodies import ACTIVATE_IN_PLACE, Activation, MLPBody
 
 LinearFactory = Callable[[int, int], nn.Module]
 
@@ -65,7 +67,89 @@ class QHead(nn.Module):
         out: Tensor = self.advantage(features)
         if self.value is None and self.atoms == 1:
             return out
-        out = out.view(-1, self.actions, self.atoms)
-        if self.value is not None:
-            out = self.value(features).unsqueeze(1) + out - out.mean(1, keepdim=True)
-        return out.squeeze(2) if self.atoms == 1 else out
+        value = None if self.value is None else self.value(features)
+        return _dueling(out.view(-1, self.actions, self.atoms), value)
+
+
+class CellHead(nn.Module):
+    """What features say of each cell, knowing what they say of the board as a whole."""
+
+    def __init__(
+        self, features: int, outputs: int, activation: Activation, linear: LinearFactory = nn.Linear
+    ) -> None:
+        super().__init__()
+        self.context = nn.Linear(features, features)
+        self.mix = nn.Linear(features, features)
+        self.out = linear(features, outputs)
+        self.activation: Activation = activation
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(B, features, H, W) -> (B, H * W, outputs)."""
+        cells = features.permute(0, 2, 3, 1).flatten(1, 2)
+        board = self.context(cells.mean(1, keepdim=True))
+        out: Tensor = self.out(ACTIVATE_IN_PLACE[self.activation](self.mix(cells) + board))
+        return out
+
+
+class BoardHead(nn.Module):
+    """What features say of the board as a whole: dense layers over their mean."""
+
+    def __init__(
+        self,
+        features: int,
+        widths: Sequence[int],
+        outputs: int,
+        activation: Activation,
+        linear: LinearFactory = nn.Linear,
+    ) -> None:
+        super().__init__()
+        self.mlp = MLPBody(features, widths, activation)
+        self.out = linear(self.mlp.features, outputs)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(B, features, H, W) -> (B, outputs)."""
+        out: Tensor = self.out(self.mlp(features.mean((2, 3))))
+        return out
+
+
+class CellQHead(nn.Module):
+    """Action values (B, H * W) of treating each cell, or logits of their distributions.
+
+    The dueling form takes the value from the board as a whole; see QHead.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        atoms: int,
+        *,
+        widths: Sequence[int] | None,
+        activation: Activation,
+        linear: LinearFactory,
+    ) -> None:
+        """Set up the head.
+
+        Args:
+            features: Channels of the features.
+            atoms: Of each distribution; 1 for values.
+            widths: Hidden layers of the dueling value; None for no such value.
+            activation: What follows hidden layers.
+            linear: Makes the last layers.
+        """
+        super().__init__()
+        self.advantage = CellHead(features, atoms, activation, linear)
+        self.value = (
+            None if widths is None else BoardHead(features, widths, atoms, activation, linear)
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(B, features, H, W) -> (B, H * W) or (B, H * W, atoms)."""
+        value = None if self.value is None else self.value(features)
+        return _dueling(self.advantage(features), value)
+
+
+def _dueling(advantage: Tensor, value: Tensor | None) -> Tensor:
+    """Advantages (B, A, Z) with the values (B, Z), if there are any; (B, A) where Z is 1."""
+    if value is not None:
+        advantage = value.unsqueeze(1) + advantage - advantage.mean(1, keepdim=True)
+    return advantage.squeeze(2) if advantage.shape[2] == 1 else advantage

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from briskrl.algos.base import Policy
 from briskrl.algos.registry import ALGOS
 from briskrl.core.config import build, settings
+from briskrl.core.errors import RunFolderError
 from briskrl.core.registry import load_object
 from briskrl.core.rng import derive_seed
-from briskrl.core.spec import ArraySpec, action_from_dict
+from briskrl.core.spec import ArraySpec, EnvSpec, action_from_dict
 from briskrl.core.types import JSON, Bools, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.make import make_env
@@ -64,12 +65,18 @@ def load_policy(run_dir: str | Path) -> Agent:
     """
     state, about = RunDir.open(Path(run_dir)).load_policy_files()
     obs = about["obs"]
-    policy: Policy = load_object(ALGOS.get(about["algo"]).policy)(
-        build(algo_config_class(about["algo"]), settings(about["algo_config"])),
-        ArraySpec.of(tuple(obs["shape"]), obs["dtype"], obs["low"], obs["high"]),
-        action_from_dict(about["action"]),
-        state.arrays,
-    )
+    try:
+        policy: Policy = load_object(ALGOS.get(about["algo"]).policy)(
+            build(algo_config_class(about["algo"]), settings(about["algo_config"])),
+            ArraySpec.of(tuple(obs["shape"]), obs["dtype"], obs["low"], obs["high"]),
+            action_from_dict(about["action"]),
+            state.arrays,
+        )
+    except ValueError as error:
+        raise RunFolderError(
+            f"The policy of {run_dir} does not belong to the network that its settings describe: "
+            f"{error}. It may be from another version."
+        ) from error
     return Agent(policy, about["env"], env_config(about["env"], **about["env_config"]))
 
 
@@ -105,14 +112,25 @@ def play_games(agent: Agent, *, episodes: int, seed: int) -> Games:
     env = make_env(agent.env, num_envs, config=settings_for())
     base = derive_seed(seed, "evaluate")
     try:
+        policy = fitting(agent.policy, env.env_spec)
         with _one_thread():
             waves = [
-                _first_episodes(agent.policy, env, base + first)[: episodes - first]
+                _first_episodes(policy, env, base + first)[: episodes - first]
                 for first in range(0, episodes, num_envs)
             ]
     finally:
         env.close()
     return Games(*np.concatenate(waves).T)
+
+
+def fitting(policy: Policy, spec: EnvSpec) -> Policy:
+    """The policy for environments that look like `spec`; hand-written players fit as they are.
+
+    Raises:
+        ConfigError: Its network cannot be used there.
+    """
+    fitted: Callable[[EnvSpec], Policy] | None = getattr(policy, "fitted", None)
+    return policy if fitted is None else fitted(spec)
 
 
 @contextmanager

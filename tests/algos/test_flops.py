@@ -18,7 +18,7 @@ from briskrl.core.types import Batch, Decision, Minibatch
 from briskrl.nets.compute import Compute
 
 TORCH = Compute(torch.device("cpu"), engine="torch")
-SHAPES = {"mlp": (11,), "cnn": (3, 5, 4)}
+SHAPES = {"mlp": (11,), "cnn": (3, 5, 4), "fcn": (3, 5, 4)}
 
 
 def spec(shape: tuple[int, ...], actions: int | None = 3) -> EnvSpec:
@@ -88,7 +88,7 @@ def test_totals_add_up():
 @pytest.mark.parametrize("body", list(SHAPES))
 @pytest.mark.parametrize("preset", list(DQN_PRESETS))
 def test_torch_counts_as_many_operations_in_value_learning(preset, body):
-    env = spec(SHAPES[body])
+    env = spec(SHAPES[body], 20 if body == "fcn" else 3)
     options = {**DQN_PRESETS[preset], "net": (16, 8), "channels": (4, 6), "batch_size": 10}
     algo = dqn(env, **options)
     flops, clock = algo.flops(7), Clock()
@@ -102,6 +102,9 @@ def test_torch_counts_as_many_operations_in_value_learning(preset, body):
 @pytest.mark.parametrize("body", list(SHAPES))
 @pytest.mark.parametrize("shared", [False, True])
 def test_torch_counts_as_many_operations_in_policy_learning(shared, body, actions):
+    if body == "fcn":
+        # One logit per cell; there are no cells to choose from among continuous actions.
+        actions = 20
     env = spec(SHAPES[body], actions)
     # Two minibatches of a rollout of 3 x 4 steps, twice.
     options = {"update_steps": 4, "epochs": 2, "minibatch_size": 6}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from briskrl.algos.config import OnPolicyConfig
+from briskrl.algos.config import DQNConfig, OnPolicyConfig
+from briskrl.core.errors import ConfigError
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.train.config import TrainConfig
-from briskrl.train.evaluate import load_policy
+from briskrl.train.evaluate import load_policy, play_games
 from briskrl.train.loop import train
 from briskrl.train.suites import run_suite
 
@@ -42,3 +45,74 @@ def test_ppo_learns_where_to_put_breaks(tmp_path, seed):
     report = run_suite(load_policy(tmp_path / "run"), "wildfire-own").as_json()
     for baseline in ("random", "burn-prob", "line", "dpv-static"):
         assert report["vs"][baseline]["relative_pct"] < -5
+
+
+def tiny(**settings):
+    return WildfireConfig(
+        **{
+            "height": 8,
+            "width": 8,
+            "landscapes": 6,
+            "budget_frac": 5 / 64,
+            "n_fires": 16,
+            "obs_fires": 32,
+            "n_weather": 4,
+            "plan_fires": 128,
+            **settings,
+        }
+    )
+
+
+def train_small(tmp_path, algo, env, algo_config, steps, num_envs=16):
+    train(
+        TrainConfig(
+            env="wildfire",
+            env_config=env,
+            algo=algo,
+            algo_config=algo_config,
+            num_envs=num_envs,
+            steps=steps,
+            run_dir=str(tmp_path / "run"),
+        )
+    )
+    return load_policy(tmp_path / "run")
+
+
+def test_dqn_with_one_value_per_cell_learns_from_a_few_landscapes_what_holds_for_others(tmp_path):
+    algo = DQNConfig(
+        learning_starts=500,
+        epsilon_steps=4_000,
+        lr=2e-3,
+        gamma=1.0,
+        double=True,
+        train_steps_ratio=0.125,
+        batch_size=32,
+        target_every=50,
+        channels=(8, 8, 8),
+    )
+    agent = train_small(tmp_path, "dqn", tiny(), algo, 9_000)
+    unseen = replace(agent, env_config=tiny(split="test", landscapes=12))
+    report = run_suite(unseen, "wildfire-own").as_json()
+    for baseline in ("random", "line"):
+        assert report["vs"][baseline]["ci"][1] < 0
+
+
+def test_a_policy_plays_boards_of_another_size(tmp_path):
+    algo = OnPolicyConfig(update_steps=4, minibatch_size=32, channels=(4, 4), net=(8,))
+    agent = train_small(tmp_path, "ppo", tiny(), algo, 128)
+    games = play_games(replace(agent, env_config=tiny(height=11, width=9)), episodes=4, seed=0)
+    assert (games.steps == round(99 * 5 / 64)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"body": "cnn"}, r"\(15, 8, 8\).*64 actions.*--body fcn"),
+        ({"normalize_obs": True}, "nor do"),
+    ],
+)
+def test_a_policy_that_cannot_play_another_size_says_so(tmp_path, options, said):
+    algo = OnPolicyConfig(update_steps=4, minibatch_size=32, channels=(4,), net=(8,), **options)
+    agent = train_small(tmp_path, "ppo", tiny(landscapes=1), algo, 64)
+    with pytest.raises(ConfigError, match=said):
+        play_games(replace(agent, env_config=tiny(height=9)), episodes=2, seed=0)

@@ -20,6 +20,7 @@ from briskrl.fused.plan import Plan
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.build import QNetwork
 from briskrl.nets.flat import SPARE, FlatParameters
+from briskrl.nets.heads import QHead
 
 _NO_MASK = np.zeros((0, 0), np.bool_)
 _NO_MASKS = np.zeros((1, 0, 0), np.bool_)
@@ -254,6 +255,7 @@ def _net_of(
     """A value network as kernels see it."""
     assert isinstance(network.body, MLPBody)
     head = network.head
+    assert isinstance(head, QHead)
     support = support_of(parts.config, flat.values.device)
     plan = Plan(flat, inputs)
     features = plan.body(network.body, plan.obs)
