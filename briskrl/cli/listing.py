@@ -1,65 +1,14 @@
-"""Plain text tables and numbers for people."""
+"""Plain text tables of options, and the numbers and tables of everything else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from briskrl.cli.flags import flag_name, show
 from briskrl.core.config import field_defaults, field_docs
+from briskrl.core.telling import columns, count, duration, number, percent, shares
 
-
-def columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
-    """Rows as aligned columns, two spaces apart; the last column is not padded."""
-    if not rows:
-        return ""
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        lines.append((indent + "  ".join(cells)).rstrip())
-    return "\n".join(lines)
-
-
-def count(value: float) -> str:
-    """A count in three figures: 950, 12.3k, 4.00M."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        # 999.95 k would round to 1000 k, so the larger unit takes over just before.
-        if value >= limit * 0.9995:
-            scaled = value / limit
-            return f"{scaled:.{2 if scaled < 9.995 else 1 if scaled < 99.95 else 0}f}{unit}"
-    return f"{value:.0f}"
-
-
-def duration(seconds: float) -> str:
-    """A time span: 3.2s, 4m05s, 2h03m, 5d04h."""
-    if seconds < 59.95:
-        return f"{seconds:.1f}s"
-    whole = round(seconds)
-    for size, unit, small, name in ((86400, "d", 3600, "h"), (3600, "h", 60, "m")):
-        if whole >= size:
-            return f"{whole // size}{unit}{whole % size // small:02d}{name}"
-    return f"{whole // 60}m{whole % 60:02d}s"
-
-
-def number(value: float | None) -> str:
-    """A score or return: 12.34, or a dash if there is none yet."""
-    return "-" if value is None else f"{value:.2f}"
-
-
-def percent(share: float) -> str:
-    """A share in two figures: 43%, 4.3%, 0.43%."""
-    value = 100 * share
-    return f"{value:.{0 if value >= 9.95 else 1 if value >= 0.995 else 2}f}%"
-
-
-def shares(phases: dict[str, float]) -> str:
-    """Phases by their share of the time, largest first; those under half a percent are left out."""
-    total = sum(phases.values())
-    if total <= 0:
-        return "-"
-    ordered = sorted(phases.items(), key=lambda item: -item[1])
-    parts = [f"{name} {100 * s / total:.0f}%" for name, s in ordered if s / total >= 0.005]
-    return "  ".join(parts)
+__all__ = ["columns", "count", "duration", "number", "options", "percent", "shares"]
 
 
 def options(cls: type, preset: Mapping[str, object] | None = None) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from briskrl.cli.listing import columns, count, duration, number, percent, shares
+from briskrl.core.telling import columns, count, duration, figures, number, percent, shares
 
 
 def test_columns_line_up_and_leave_no_trailing_spaces() -> None:
@@ -66,3 +66,20 @@ def test_shares_are_sorted_and_small_ones_left_out() -> None:
     )
     assert shares({}) == "-"
     assert number(None) == "-"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0.000"),
+        (0.0426, "0.043"),
+        (0.99951, "1.00"),
+        (1.314, "1.31"),
+        (9.996, "10.0"),
+        (99.96, "100"),
+        (8994.98, "8,995"),
+        (-4.3, "-4.30"),
+    ],
+)
+def test_measured_numbers_have_three_figures_and_no_letters(value: float, text: str) -> None:
+    assert figures(value) == text
