@@ -14,6 +14,7 @@ from briskrl.doctor.report import Finding, Outcome, Report, Speed
 from briskrl.doctor.symptoms import symptoms
 from briskrl.doctor.turns import Comparison, Loop, compare
 from briskrl.doctor.watch import Observation, Watcher
+from briskrl.train.machine import num_cores
 
 WATCHED = 0.2
 """Share of the budget that the loop is only watched for."""
@@ -152,6 +153,7 @@ class Examination:
             notes=tuple(self._notes),
             history=() if seen is None else seen.moments(),
             interrupted=self._interrupted,
+            cores=num_cores(),
         )
 
     def _speed(self, seen: Observation) -> Speed:

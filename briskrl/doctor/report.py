@@ -124,6 +124,8 @@ class Report:
     notes: tuple[str, ...]
     history: tuple[Moment, ...]
     interrupted: bool = False
+    cores: int | None = None
+    """Cores that the process may use."""
     proof: Outcome | None = None
     profile: dict[str, Any] | None = None
 
