@@ -96,7 +96,7 @@ class Choices:
             log_probs = logits.log_softmax(1)
             log_prob.append(log_probs.gather(1, chosen).squeeze(1))
             entropy.append(-(log_probs.exp() * log_probs).sum(1))
-        return torch.stack(log_prob).sum(0), torch.stack(entropy).sum(0)
+        return sum(log_prob[1:], log_prob[0]), sum(entropy[1:], entropy[0])
 
     def mode(self, out: Tensor, mask: Tensor | None) -> Tensor:
         """See Distribution."""

@@ -77,7 +77,8 @@ class PolicyTerms:
 
     def loss(self, *, value_coef: float, entropy_coef: float) -> Tensor:
         """What is minimised, (B,)."""
-        return self.policy + value_coef * self.value - entropy_coef * self.entropy
+        loss = torch.add(self.policy, self.value, alpha=value_coef)
+        return torch.sub(loss, self.entropy, alpha=entropy_coef)
 
     def divergence(self) -> Tensor:
         """Unbiased estimates of the KL divergence from the anchor, none below 0 (Schulman 2020)."""
@@ -90,10 +91,14 @@ class PolicyTerms:
 
 def surrogate(log_prob: Tensor, anchor: Tensor, advantage: Tensor, clip: float) -> Tensor:
     """The clipped policy loss (B,) (Schulman 2017, equation 7); clip 0: the policy gradient's."""
+    cost = -advantage
     if clip == 0:
-        return -advantage * log_prob
+        return cost * log_prob
     ratio = (log_prob - anchor).exp()
-    return -torch.min(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+    moved = ratio * cost
+    # Where the clip holds the loss is constant, so its gradient need not pass the clip.
+    held = ratio.detach().clamp(1 - clip, 1 + clip) * cost
+    return torch.where(held > moved, held, moved)
 
 
 def value_error(value: Tensor, before: Tensor, ret: Tensor, clip: float) -> Tensor:

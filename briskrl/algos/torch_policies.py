@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +13,10 @@ from torch import Tensor
 from briskrl.algos.losses import PolicyTerms, surrogate, value_error
 from briskrl.algos.policy_engine import METRICS, PolicyParts
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch
+from briskrl.nets.actor_critic import ActorCritic
+from briskrl.nets.bodies import MLPBody
 from briskrl.nets.compute import Compute
+from briskrl.nets.dense import DenseActorCritic
 from briskrl.nets.pieces import pieces
 
 MAX_ROWS, MAX_ELEMENTS = 4096, 1 << 21
@@ -22,19 +27,43 @@ _SAMPLE_EVERY = 8
 """Updates per look at the loss's parts; one says as much as all of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A Minibatch on the device, without the advantages."""
+
+    obs: Tensor
+    action: Tensor
+    anchor: Tensor
+    weight: Tensor
+    value: Tensor
+    ret: Tensor
+    mask: Tensor | None
+
+    def rows(self, rows: slice) -> _Batch:
+        """Some rows, as views."""
+        if rows == slice(0, len(self.obs)):
+            return self
+        views: dict[str, Any] = {}
+        for name in self.__dataclass_fields__:
+            tensor = getattr(self, name)
+            views[name] = None if tensor is None else tensor[rows]
+        return _Batch(**views)
+
+
 class TorchPolicies:
     """See PolicyEngine."""
 
     def __init__(self, parts: PolicyParts, compute: Compute) -> None:
         self._parts = parts
         self._compute = compute
-        network = parts.network
+        network = _fastest(parts.network, compute)
         self._policy = compute.compiled(network.policy)
         self._values = compute.compiled(network.values)
-        self._forward = compute.compiled(network.forward)
+        self._forward = compute.compiled(network.__call__)
         self._calls = 0
         self._last = torch.zeros(len(METRICS))
         self._seen: list[Tensor] = []
+        self._known: tuple[Minibatch, _Batch] | None = None
         self._one = torch.ones((), device=compute.device)
 
     def refresh(self) -> None:
@@ -70,29 +99,41 @@ class TorchPolicies:
         self._calls += 1
         self._parts.flat.gradients.zero_()
         parts = []
+        whole, weighed = self._on_device(batch), self._compute.tensor(advantage)
+        # The slope of the mean over all rows, handed in instead of computed by autograd.
+        share = (self._one if seed is None else seed) / len(advantage)
         for rows in pieces(len(advantage), config.grad_accumulation):
-            terms = self._terms(cut(batch, rows), advantage[rows])
+            terms = self._terms(whole.rows(rows), weighed[rows])
             losses = terms.loss(value_coef=config.value_coef, entropy_coef=config.entropy_coef)
-            loss = losses.sum() / len(advantage)
-            loss.backward(self._one if seed is None else seed)  # type: ignore[no-untyped-call]
+            losses.backward(share.expand_as(losses))  # type: ignore[no-untyped-call]
             if wanted:
                 parts.append(_metrics(terms, config.clip))
         if wanted:
             self._last = torch.stack(parts).sum(0) / len(advantage)
             self._seen.append(self._last)
 
-    def _terms(self, batch: Minibatch, advantage: Floats) -> PolicyTerms:
-        tensor, config = self._compute.tensor, self._parts.config
-        obs, action, anchor = tensor(batch.obs), tensor(batch.action), tensor(batch.anchor)
-        mask = None if batch.mask is None else tensor(batch.mask)
+    def _terms(self, batch: _Batch, advantage: Tensor) -> PolicyTerms:
+        config = self._parts.config
         with self._compute.precision():
-            out, value = self._forward(obs)
-        log_prob, entropy = self._parts.distribution.evaluate(out, action, mask)
-        policy = surrogate(log_prob, anchor, tensor(advantage), config.clip)
-        error = value_error(
-            value.squeeze(1).float(), tensor(batch.value), tensor(batch.ret), config.clip_value
-        )
-        return PolicyTerms(policy * tensor(batch.weight), error, entropy, log_prob - anchor)
+            out, value = self._forward(batch.obs)
+        log_prob, entropy = self._parts.distribution.evaluate(out, batch.action, batch.mask)
+        # Weights are never below 0, so the clip holds where it would hold without them.
+        policy = surrogate(log_prob, batch.anchor, advantage * batch.weight, config.clip)
+        error = value_error(value.squeeze(1).float(), batch.value, batch.ret, config.clip_value)
+        return PolicyTerms(policy, error, entropy, log_prob - batch.anchor)
+
+    def _on_device(self, batch: Minibatch) -> _Batch:
+        """The batch as tensors; on the CPU they are views, and made once for the same buffers."""
+        if self._known is not None and self._known[0] is batch:
+            return self._known[1]
+        views: dict[str, Any] = {}
+        for name in _Batch.__dataclass_fields__:
+            array = getattr(batch, name)
+            views[name] = None if array is None else self._compute.tensor(array)
+        tensors = _Batch(**views)
+        if self._compute.on_cpu:
+            self._known = batch, tensors
+        return tensors
 
     def divergence(self) -> float:
         """See PolicyEngine; waits for the device."""
@@ -113,6 +154,13 @@ class TorchPolicies:
         return dict(zip(METRICS, means, strict=True))
 
 
+def _fastest(network: ActorCritic, compute: Compute) -> ActorCritic | DenseActorCritic:
+    """The network itself, or what computes the same in fewer operations."""
+    if compute.amp or compute.compile or not isinstance(network.policy_body, MLPBody):
+        return network
+    return DenseActorCritic(network)
+
+
 def _chunks(obs: Array) -> Iterator[slice]:
     """Rows of observations (M, *obs) that go through a network at once."""
     size = max(1, min(MAX_ROWS, MAX_ELEMENTS // int(np.prod(obs.shape[1:]))))
@@ -124,17 +172,3 @@ def _chunks(obs: Array) -> Iterator[slice]:
 def _metrics(terms: PolicyTerms, clip: float) -> Tensor:
     parts = (terms.policy, terms.value, terms.entropy, terms.divergence(), terms.clipped(clip))
     return torch.stack([part.sum() for part in parts])
-
-
-def cut(batch: Minibatch, rows: slice) -> Minibatch:
-    """Some rows of a minibatch, as views."""
-    return Minibatch(
-        obs=batch.obs[rows],
-        action=batch.action[rows],
-        anchor=batch.anchor[rows],
-        weight=batch.weight[rows],
-        value=batch.value[rows],
-        advantage=batch.advantage[rows],
-        ret=batch.ret[rows],
-        mask=None if batch.mask is None else batch.mask[rows],
-    )

@@ -54,19 +54,19 @@ class ActorCritic(nn.Module):
         obs = self.inputs(obs)
         features = self.policy_body(obs)
         values: Tensor = self.value_head(features if self.shared else self.value_body(obs))
-        return self._policy_of(features), values
+        return self.policy_outputs(self.policy_head(features)), values
 
     def policy(self, obs: Tensor) -> Tensor:
         """(B, *obs) -> policy outputs."""
-        return self._policy_of(self.policy_body(self.inputs(obs)))
+        return self.policy_outputs(self.policy_head(self.policy_body(self.inputs(obs))))
 
     def values(self, obs: Tensor) -> Tensor:
         """(B, *obs) -> values (B, 1)."""
         values: Tensor = self.value_head(self.value_body(self.inputs(obs)))
         return values
 
-    def _policy_of(self, features: Tensor) -> Tensor:
-        out: Tensor = self.policy_head(features)
+    def policy_outputs(self, out: Tensor) -> Tensor:
+        """What the policy head gave, with the log deviations of continuous actions."""
         if isinstance(self.policy_head, CellHead):
             out = out.squeeze(2)
         if self.log_std is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from briskrl.core.types import Array
-from briskrl.jit import inlined, reordering
+from briskrl.jit import inlined, kernel, reordering
 
 RUN, LONGEST, SKIPPED, DONE, NORMS, COUNTERS = range(6)
 """An optimiser's counters: updates in a row that were not finite, the most of them, how many in
@@ -62,3 +62,9 @@ def tanh_in_place(values: Array) -> None:
         below = below * square + Q2
         below = below * square + Q0
         values[i] = x * above / below
+
+
+@kernel
+def tanh_all(values: Array) -> None:
+    """`tanh_in_place` for callers that are not compiled."""
+    tanh_in_place(values)

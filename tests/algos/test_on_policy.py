@@ -11,6 +11,7 @@ from briskrl.algos.stochastic_policy import StochasticPolicy
 from briskrl.core.clock import Clock
 from briskrl.core.errors import DivergedError
 from briskrl.core.types import Decision, action_layout
+from briskrl.nets.dense import DenseActorCritic
 from tests.algos.rollouts import (
     collect,
     config,
@@ -117,11 +118,12 @@ def test_without_reuse_an_update_is_plain_ppo_to_the_bit():
     env = spec("continuous")
     agent, batch = digested(config(lr_schedule="constant"), env)
     plain, _ = digested(config(lr_schedule="constant"), env)
+    network = DenseActorCritic(plain.parts.network)
     for _ in range(4):
         agent.update(batch, Clock())
         obs, action = torch.from_numpy(batch.obs), torch.from_numpy(batch.action)
         advantage = torch.from_numpy(plain._advantages(batch))
-        out, value = plain.parts.network(obs)
+        out, value = network(obs)
         log_prob, entropy = plain.parts.distribution.evaluate(out, action, None)
         ratio = (log_prob - torch.from_numpy(batch.anchor)).exp()
         policy = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
