@@ -91,3 +91,6 @@ class EnvSpec:
     """Whether step buffers carry legal-action masks."""
     exact_state: bool
     """Whether get_state/set_state can be trusted to the bit."""
+    code_words: int = 0
+    """Words of an observation's code, a short form that it can be rebuilt from; 0 if there is none.
+    Environments with codes offer a `codec` and never truncate episodes."""

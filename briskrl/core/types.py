@@ -46,6 +46,8 @@ class StepBuffers:
     """(N, A): legal actions in obs."""
     final_mask: Bools | None = None
     """(N, A): legal actions in final_obs; valid where an episode ended."""
+    code: Array | None = None
+    """(N, W) uint64: what obs and mask can be rebuilt from, where the environment has codes."""
 
     @classmethod
     def allocate(cls, spec: EnvSpec, num_envs: int) -> StepBuffers:
@@ -63,6 +65,7 @@ class StepBuffers:
             final_obs=aligned_zeros(obs_shape, spec.obs.dtype),
             mask=masks[0],
             final_mask=masks[1],
+            code=aligned_zeros((num_envs, spec.code_words), np.uint64) if spec.code_words else None,
         )
 
 
@@ -254,6 +257,17 @@ class State:
 
     arrays: dict[str, Array] = field(default_factory=dict)
     scalars: dict[str, JSON] = field(default_factory=dict)
+
+
+class ObsCodec(Protocol):
+    """Rebuilds what codes stand for, so that a memory can keep codes alone.
+
+    A codec serves the codes of every environment with the settings it was made for.
+    """
+
+    def decode_into(self, codes: Array, obs: Array, mask: Bools | None) -> None:
+        """Write the observations (B, *obs), and masks (B, A) if wanted, of codes (B, W)."""
+        ...
 
 
 class ChunkSource(Protocol):

@@ -56,7 +56,7 @@ def reset_mask(options: Mapping[str, Any] | None, num_envs: int, *, started: boo
 def check_buffers(out: StepBuffers, like: StepBuffers) -> None:
     """Refuse buffers unlike those that kernels were made for; a wrong shape would corrupt memory.
 
-    Masks may be left out.
+    Masks and codes may be left out.
 
     Raises:
         ValueError: One of them does not fit.
@@ -70,6 +70,7 @@ def check_buffers(out: StepBuffers, like: StepBuffers) -> None:
         and _fits(out.final_obs, like.final_obs)
         and (out.mask is None or _fits(out.mask, like.mask))
         and (out.final_mask is None or _fits(out.final_mask, like.final_mask))
+        and (out.code is None or _fits(out.code, like.code))
     ):
         _refuse_buffers(out, like)
 
@@ -87,10 +88,11 @@ def _refuse_buffers(out: StepBuffers, like: StepBuffers) -> None:
     for field in fields(out):
         name = field.name
         array, wanted = getattr(out, name), getattr(like, name)
-        if array is None and "mask" in name:
+        if array is None and ("mask" in name or name == "code"):
             continue
         if wanted is None:
-            raise ValueError(f"This environment was built without masks: {name} must be None.")
+            what = "codes" if name == "code" else "masks"
+            raise ValueError(f"This environment was built without {what}: {name} must be None.")
         # Two objects may stand for one dtype.
         if array.dtype != wanted.dtype or array.shape != wanted.shape or not array.flags.carray:
             raise ValueError(

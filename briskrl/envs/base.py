@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from briskrl.core.spec import EnvSpec
-from briskrl.core.types import Array, EpisodeStats, Ints, StepBuffers
+from briskrl.core.types import Array, EpisodeStats, Ints, ObsCodec, StepBuffers
 
 
 class VecEnv(Protocol):
@@ -55,6 +55,18 @@ class VecEnv(Protocol):
 
     def close(self) -> None:
         """Release everything; may be called twice."""
+        ...
+
+
+class CodedVecEnv(VecEnv, Protocol):
+    """An environment whose observations have a short form: `env_spec.code_words` is above 0.
+
+    `start` and `step_into` write it into `StepBuffers.code`, wherever there is such a buffer.
+    """
+
+    @property
+    def codec(self) -> ObsCodec:
+        """Rebuilds observations and masks from codes, to the bit."""
         ...
 
 

@@ -159,6 +159,15 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         """Write the legal actions (N, A) of the games as they stand, or as the ended ones ended."""
         out[...] = True
 
+    def _write_code(self, out: Array) -> None:
+        """Write the codes (N, W) of the games as they stand, if they have any."""
+
+    def _write_extras(self, out: StepBuffers) -> None:
+        if out.mask is not None:
+            self._write_mask(out.mask, final=False)
+        if out.code is not None:
+            self._write_code(out.code)
+
     @property
     @abstractmethod
     def _random_states(self) -> NDArray[np.uint64]:
@@ -199,17 +208,15 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
             np.copyto(self._actions, actions, casting="unsafe")
             actions = self._actions
         self._run(actions, out, self._phase)
-        if out.mask is not None:
-            self._write_mask(out.mask, final=False)
+        self._write_extras(out)
         if out.final_mask is not None:
             self._write_mask(out.final_mask, final=True)
 
     def observe_into(self, out: StepBuffers) -> None:
-        """Write obs and mask of the games as they stand, derived from the state alone."""
+        """Write obs, mask and code of the games as they stand, derived from the state alone."""
         self._check(out)
         self._run(self._actions, out, Phase.LOOK.value)
-        if out.mask is not None:
-            self._write_mask(out.mask, final=False)
+        self._write_extras(out)
 
     def action_masks(self) -> Bools:
         """Actions that do not end the game at once, (N, A)."""
@@ -364,8 +371,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
             self._ended[:] = 1
         self._run(self._actions, out, Phase.RESET.value)
         self._started = True
-        if out.mask is not None:
-            self._write_mask(out.mask, final=False)
+        self._write_extras(out)
 
     def _run(self, actions: Ints, out: StepBuffers, phase: int) -> None:
         if self._lanes == 1:

@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.spec import EnvSpec
-from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Ints, State, StepBuffers
+from briskrl.core.types import (
+    Array,
+    Batch,
+    Bools,
+    Decision,
+    Floats,
+    Ints,
+    ObsCodec,
+    State,
+    StepBuffers,
+)
 from briskrl.memory import kernels
 from briskrl.memory.replay import ReplayBuffer
 
@@ -39,6 +49,7 @@ class PrioritizedReplay:
         beta: Strength of the importance correction at the first write.
         beta_steps: Transitions written until it has risen linearly to 1; if absent, the attribute
             `beta` is left to whoever samples.
+        codec: As in ReplayBuffer.
     """
 
     wants_feedback = True
@@ -54,9 +65,15 @@ class PrioritizedReplay:
         alpha: float,
         beta: float = 1.0,
         beta_steps: int | None = None,
+        codec: ObsCodec | None = None,
     ) -> None:
         self._replay = ReplayBuffer(
-            spec=spec, num_envs=num_envs, capacity=capacity, n_step=n_step, gamma=gamma
+            spec=spec,
+            num_envs=num_envs,
+            capacity=capacity,
+            n_step=n_step,
+            gamma=gamma,
+            codec=codec,
         )
         self.alpha = float(alpha)
         self.beta = float(beta)

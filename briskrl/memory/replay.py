@@ -9,9 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.spec import EnvSpec
-from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Ints, State, StepBuffers
+from briskrl.core.types import (
+    Array,
+    Batch,
+    Bools,
+    Decision,
+    Floats,
+    Ints,
+    ObsCodec,
+    State,
+    StepBuffers,
+)
 from briskrl.memory import kernels
 from briskrl.memory.chunks import RingChunks
+from briskrl.memory.coding import Coding, codes_of
 from briskrl.memory.ring import Ring
 
 MAX_BOUND = 8
@@ -31,12 +42,20 @@ class ReplayBuffer:
         capacity: Transitions to hold; rounded up to T whole rows of N, at least n_step + 2 of them.
         n_step: Rewards summed before bootstrapping.
         gamma: Discount per step.
+        codec: Keeps the codes of observations and masks alone, and rebuilds both when sampling.
     """
 
     wants_feedback = False
 
     def __init__(
-        self, *, spec: EnvSpec, num_envs: int, capacity: int, n_step: int, gamma: float
+        self,
+        *,
+        spec: EnvSpec,
+        num_envs: int,
+        capacity: int,
+        n_step: int,
+        gamma: float,
+        codec: ObsCodec | None = None,
     ) -> None:
         if min(num_envs, capacity, n_step) < 1:
             raise ValueError("num_envs, capacity and n_step must be at least 1.")
@@ -44,7 +63,8 @@ class ReplayBuffer:
         self.num_rows = max(-(-capacity // num_envs), n_step + 2)
         self.n_step = n_step
         self.gamma = float(gamma)
-        self.ring = Ring.allocate(spec, self.num_rows * num_envs)
+        self._coding = None if codec is None else Coding(codec, spec.code_words)
+        self.ring = Ring.allocate(spec, self.num_rows * num_envs, coded=codec is not None)
         self.cursor: Ints = np.zeros((2, num_envs), np.int64)
         """(2, N): next row and number of writes of every env."""
         self._counts: Ints = self.cursor[kernels.COUNT]
@@ -113,6 +133,8 @@ class ReplayBuffer:
             arguments = self._arguments(before, decision, after, self._check_ids(ids))
         else:
             arguments = self._bound_arguments(before, decision, after)
+        if self._coding is not None and after.truncated.any():
+            raise ValueError("Truncated episodes cannot be kept as codes: their ends have none.")
         self._size += kernels.write_rows(*arguments)
 
     def sample(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
@@ -158,7 +180,11 @@ class ReplayBuffer:
 
         The indices must be those of transitions that can be sampled.
         """
-        ring = self.ring
+        ring, coding = self.ring, self._coding
+        if coding is None:
+            obs, next_obs = _batches_of(out.obs, ring.obs), _batches_of(out.next_obs, ring.obs)
+        else:
+            obs, next_obs = coding.room(out)
         kernels.gather(
             self.num_envs,
             self.n_step,
@@ -172,13 +198,15 @@ class ReplayBuffer:
             ring.mask,
             ring.final_obs,
             ring.final_mask,
-            _batches_of(out.obs, ring.obs),
+            obs,
             _batches_of(out.action, ring.action),
             out.reward,
-            _batches_of(out.next_obs, ring.obs),
+            next_obs,
             out.discount,
             self._mask_out(out),
         )
+        if coding is not None:
+            coding.decode(updates, out)
 
     def cut(self, now: StepBuffers) -> None:
         """End the episodes under way: each env's last transition is truncated at `now`."""
@@ -189,7 +217,7 @@ class ReplayBuffer:
         under_way = ring.flags[slots] == 0
         slots, envs = slots[under_way], envs[under_way]
         ring.flags[slots] = kernels.TRUNCATED
-        ring.final_obs[slots] = _rows_of(now.obs, self.num_envs, ring.obs)[envs]
+        ring.final_obs[slots] = _rows_of(self._obs_of(now), self.num_envs, ring.obs)[envs]
         if ring.mask.shape[1]:
             ring.final_mask[slots] = self._mask_of(now.mask, self.num_envs)[envs]
 
@@ -275,13 +303,13 @@ class ReplayBuffer:
             ring.mask,
             ring.final_obs,
             ring.final_mask,
-            _rows_of(before.obs, rows, ring.obs),
+            _rows_of(self._obs_of(before), rows, ring.obs),
             _rows_of(decision.action, rows, ring.action),
             self._mask_of(before.mask, rows),
             _rows_of(after.reward, rows, ring.reward),
             _rows_of(after.terminated, rows, ring.flags),
             _rows_of(after.truncated, rows, ring.flags),
-            _rows_of(after.final_obs, rows, ring.obs),
+            _rows_of(self._final_obs_of(after), rows, ring.obs),
             self._mask_of(after.final_mask, rows),
         )
 
@@ -304,6 +332,14 @@ class ReplayBuffer:
             "n_step": self.n_step,
             "chunk_rows": self._chunks.rows,
         }
+
+    def _obs_of(self, buffers: StepBuffers) -> Array:
+        """What the ring keeps of observations."""
+        return buffers.obs if self._coding is None else codes_of(buffers)
+
+    def _final_obs_of(self, buffers: StepBuffers) -> Array:
+        """Codes have no final form; a stand-in, as no episode is truncated."""
+        return buffers.final_obs if self._coding is None else codes_of(buffers)
 
     def _mask_of(self, mask: Bools | None, rows: int) -> Bools:
         """A step buffer's mask, or a stand-in of width 0 where the ring keeps none."""

@@ -20,7 +20,7 @@ class Ring:
     """
 
     obs: Array
-    """(S, D)"""
+    """(S, D): observations, or codes (S, W) that stand for them and their masks."""
     action: Array
     """(S, 1) int32 for discrete actions, (S, D) float32 for continuous ones."""
     reward: Floats
@@ -35,25 +35,27 @@ class Ring:
     """(S, A): legal actions in final_obs; valid where that is."""
 
     @classmethod
-    def allocate(cls, spec: EnvSpec, slots: int) -> Ring:
-        """Arrays for `slots` transitions.
+    def allocate(cls, spec: EnvSpec, slots: int, *, coded: bool = False) -> Ring:
+        """Arrays for `slots` transitions, whose observations may be kept as codes.
 
         Everything a write always touches is committed here, so that resident memory stays flat
         afterwards. Truncations are rare: pages of the final arrays are committed when first used.
         """
         num_actions = 0
-        if isinstance(spec.action, DiscreteSpec) and spec.has_mask:
+        if isinstance(spec.action, DiscreteSpec) and spec.has_mask and not coded:
             num_actions = spec.action.n
         action_shape, dtype = action_layout(spec)
         action_dtype: DTypeLike = np.int32 if dtype is np.int64 else dtype
         action_width = prod(action_shape)
+        width: int = spec.code_words if coded else spec.obs.size
+        obs_dtype: DTypeLike = np.uint64 if coded else spec.obs.dtype
         return cls(
-            obs=_committed((slots, spec.obs.size), spec.obs.dtype),
+            obs=_committed((slots, width), obs_dtype),
             action=_committed((slots, action_width), action_dtype),
             reward=_committed((slots,), np.float32),
             flags=_committed((slots,), np.uint8),
             mask=_committed((slots, num_actions), np.bool_),
-            final_obs=np.zeros((slots, spec.obs.size), spec.obs.dtype),
+            final_obs=np.zeros((slots, width), obs_dtype),
             final_mask=np.zeros((slots, num_actions), np.bool_),
         )
 

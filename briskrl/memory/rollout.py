@@ -291,6 +291,7 @@ def _rows(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[Row]:
     first = StepBuffers.allocate(spec, num_envs)
     first.obs = rollout.obs[0]
     first.mask = None if rollout.mask is None else rollout.mask[0]
+    first.code = None
     buffers = [first] + [
         StepBuffers(
             obs=rollout.obs[t + 1],

@@ -74,6 +74,8 @@ class Collector:
         self.now.obs[...] = first.obs
         if self.now.mask is not None:
             self.now.mask[...] = first.mask
+        if self.now.code is not None:
+            self.now.code[...] = first.code
 
     def collect(self) -> tuple[int, EpisodeStats]:
         """Advance every environment by one transition; returns N and the episodes that ended."""
@@ -127,6 +129,8 @@ def saved_view(now: StepBuffers) -> dict[str, Array]:
     arrays = {"obs": now.obs.copy()}
     if now.mask is not None:
         arrays["mask"] = now.mask.copy()
+    if now.code is not None:
+        arrays["code"] = now.code.copy()
     return arrays
 
 
@@ -135,3 +139,5 @@ def load_view(arrays: dict[str, Array], now: StepBuffers) -> None:
     now.obs[...] = arrays["obs"]
     if now.mask is not None:
         now.mask[...] = arrays["mask"]
+    if now.code is not None:
+        now.code[...] = arrays["code"]

@@ -15,8 +15,8 @@ from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Batch, Minibatch
 from briskrl.memory.base import ReplayMemory, RolloutMemory
 
-MAX_UPDATES_PER_DRAW = 32
-"""Bounds the batch buffers when many updates are due at once."""
+MAX_UPDATES_PER_DRAW, MAX_BYTES_PER_DRAW = 32, 64 << 20
+"""Bound the batch buffers when many updates are due at once; bytes are those of observations."""
 
 REHEARSED_UPDATES = 16
 """Enough for torch's allocator and thread-local caches to settle."""
@@ -69,7 +69,9 @@ class ReplayLearner:
         self._rng = rng
         self._timer = timer
         self._clock = clock
-        self._most = 1 if memory.wants_feedback else MAX_UPDATES_PER_DRAW
+        batch_bytes = batch_size * spec.obs.size * spec.obs.dtype.itemsize
+        room = max(1, min(MAX_UPDATES_PER_DRAW, MAX_BYTES_PER_DRAW // batch_bytes))
+        self._most = 1 if memory.wants_feedback else room
         self.batch = Batch.allocate(spec, self._most, batch_size)
         self.rehearsal_steps = window + 2 + -(-batch_size // num_envs)
 

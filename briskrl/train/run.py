@@ -90,6 +90,8 @@ class Run:
         )
         for note in getattr(self.session.env, "notes", ()):
             self.reporter.on_note(note)
+        if self.session.memory_note is not None:
+            self.reporter.on_note(self.session.memory_note)
         if config.curriculum:
             self.reporter.on_note(f"curriculum: {self.session.curriculum.describe()}")
 

@@ -11,10 +11,10 @@ from briskrl.core.phase import PhaseTimer
 from briskrl.core.registry import load_object
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
-from briskrl.core.types import EpisodeStats, State
-from briskrl.envs.base import PartialVecEnv, VecEnv
+from briskrl.core.types import EpisodeStats, ObsCodec, State
+from briskrl.envs.base import CodedVecEnv, PartialVecEnv, VecEnv
 from briskrl.envs.make import make_env
-from briskrl.memory.base import Memory, RolloutMemory
+from briskrl.memory.base import Memory, ReplayMemory, RolloutMemory
 from briskrl.memory.registry import MEMORIES
 from briskrl.nets.compute import Compute
 from briskrl.train.cadence import CADENCES, Cadence
@@ -166,7 +166,10 @@ class Session:
     def _build_parts(self, spec: EnvSpec) -> tuple[Memory, Cadence, Learner]:
         num_envs = self.config.num_envs
         parts = self.config.algo_config.parts(num_envs)
-        memory = MEMORIES.get(parts.memory)(spec=spec, num_envs=num_envs, **parts.memory_options)
+        options = parts.memory_options
+        if parts.learner == "replay" and self._codec is not None:
+            options = {**options, "codec": self._codec}
+        memory = MEMORIES.get(parts.memory)(spec=spec, num_envs=num_envs, **options)
         learner = LEARNERS.get(parts.learner)(
             self.algo,
             memory,
@@ -178,6 +181,25 @@ class Session:
             **parts.learner_options,
         )
         return memory, CADENCES.get(parts.cadence)(**parts.cadence_options), learner
+
+    @property
+    def _codec(self) -> ObsCodec | None:
+        """What rebuilds observations; codes of several stages would be of different settings."""
+        if not self.env.env_spec.code_words or self.config.curriculum:
+            return None
+        return cast(CodedVecEnv, self.env).codec
+
+    @property
+    def memory_note(self) -> str | None:
+        """How large a memory of codes is; None for others, whose size follows from the settings."""
+        if self._codec is None or hasattr(self.memory, "row"):
+            return None
+        memory, spec = cast(ReplayMemory, self.memory), self.env.env_spec
+        whole = spec.obs.size * spec.obs.dtype.itemsize
+        return (
+            f"memory: {memory.capacity:,} transitions in {memory.nbytes / 1e6:,.0f} MB "
+            f"({8 * spec.code_words:,} bytes an observation instead of {whole:,})"
+        )
 
     def _build_overlap(self) -> Overlap:
         engines = self.algo.engines

@@ -19,13 +19,14 @@ from briskrl.envs.native import Infos, NativeVecEnv
 from briskrl.envs.seeding import Seeds
 from briskrl.envs.single import NativeEnv
 from briskrl.envs.wildfire import render
+from briskrl.envs.wildfire.codec import PlaneCodec
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.episode import kernels as k
 from briskrl.envs.wildfire.kernels import share, step
 from briskrl.envs.wildfire.layout import Layout, kept_words, lane_words, rules_of
 from briskrl.envs.wildfire.pool import Pool, pool_of
 from briskrl.envs.wildfire.simulate import Fires
-from briskrl.envs.wildfire.views.kernels import write_masks
+from briskrl.envs.wildfire.views.kernels import write_codes, write_masks
 
 
 class WildfireVecEnv(NativeVecEnv):
@@ -103,6 +104,14 @@ class WildfireVecEnv(NativeVecEnv):
 
     def _write_mask(self, out: Bools, *, final: bool) -> None:
         write_masks(self._rules, self._words, k.R_ROW_FINAL if final else k.R_ROW_LEGAL, out)
+
+    def _write_code(self, out: Array) -> None:
+        write_codes(self._rules, self._words, out)
+
+    @property
+    def codec(self) -> PlaneCodec:
+        """Rebuilds planes and masks from codes; see CodedVecEnv."""
+        return PlaneCodec(self._rules, self.pool, self.env_spec)
 
     @property
     def _random_states(self) -> NDArray[np.uint64]:
@@ -276,6 +285,7 @@ def spec_of(config: WildfireConfig, pool: Pool) -> EnvSpec:
         # Buffers have no room for the masks of several choices; `action_masks` gives them.
         has_mask=not several,
         exact_state=True,
+        code_words=1 + -(-height * width // 64),
     )
 
 

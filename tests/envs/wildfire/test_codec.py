@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from briskrl.core.types import StepBuffers
-from briskrl.envs.wildfire.codec import PlaneCodec
 from briskrl.envs.wildfire.env import WildfireVecEnv, topk_masked
 from briskrl.envs.wildfire.planning.demonstrate import Demonstrator
 from briskrl.envs.wildfire.pool import planned
@@ -15,37 +14,53 @@ SMALL = {"height": 9, "width": 10, "landscapes": 4, "n_weather": 2, "n_fires": 2
 
 
 @pytest.mark.parametrize("channels", [(), ("budget", "fuel", "legal"), ("treated",)])
-def test_rows_stand_for_the_planes_they_were_written_from(channels):
+def test_codes_stand_for_the_planes_and_masks_beside_them(channels):
     env = WildfireVecEnv(5, n_settlements=1, protect_above=4, obs_channels=channels, **SMALL)
-    codec, rng = PlaneCodec(env), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     out = StepBuffers.allocate(env.env_spec, 5)
     env.start(3, out)
-    kept, seen = [], []
+    codes, seen, masks = [], [], []
     for _ in range(12):
-        rows = codec.new_rows(5)
-        codec.encode_into(rows)
-        kept.append(rows)
+        codes.append(out.code.copy())
         seen.append(out.obs.copy())
+        masks.append(out.mask.copy())
         env.step_into(topk_masked(rng.random(out.mask.shape), out.mask, 1)[:, 0], out)
     order = rng.permutation(60)
-    rows, expected = np.concatenate(kept)[order], np.concatenate(seen)[order]
-    found = np.full_like(expected, np.nan)
-    codec.decode_into(rows, found)
-    np.testing.assert_array_equal(found, expected)
+    expected, legal = np.concatenate(seen)[order], np.concatenate(masks)[order]
+    obs, mask = np.full_like(expected, np.nan), ~legal
+    env.codec.decode_into(np.concatenate(codes)[order], obs, mask)
+    np.testing.assert_array_equal(obs, expected)
+    np.testing.assert_array_equal(mask, legal)
 
 
-def test_rows_are_small():
+def test_codes_outlive_their_environment_and_fit_every_batch_of_its_settings():
+    first, second = (WildfireVecEnv(count, **SMALL) for count in (1, 4))
+    codec = first.codec
+    first.close()
+    del first
+    out = StepBuffers.allocate(second.env_spec, 4)
+    second.start(0, out)
+    obs = np.zeros_like(out.obs)
+    codec.decode_into(out.code, obs, None)
+    np.testing.assert_array_equal(obs, out.obs)
+
+
+def test_codes_are_small():
     env = WildfireVecEnv(1, **(SMALL | {"height": 40, "width": 40, "landscapes": 1}))
-    assert PlaneCodec(env).row_bytes == 208
+    assert env.codec.code_bytes == 8 * env.env_spec.code_words == 208
 
 
-def test_rows_and_planes_that_do_not_fit_are_refused():
+def test_codes_planes_and_masks_that_do_not_fit_are_refused():
     env = WildfireVecEnv(2, **SMALL)
-    codec = PlaneCodec(env)
-    with pytest.raises(ValueError, match="rows must be"):
-        codec.encode_into(np.zeros((3, codec.row_bytes), np.uint8))
-    with pytest.raises(ValueError, match="obs must be"):
-        codec.decode_into(codec.new_rows(2), np.zeros((2, 15, 9, 9), np.float32))
+    codec, spec = env.codec, env.env_spec
+    codes, obs = np.zeros((2, spec.code_words), np.uint64), np.zeros((2, 15, 9, 10), np.float32)
+    for wrong, *arrays in (
+        ("codes must", codes[:, 1:], obs, None),
+        ("obs must", codes, obs[:, :, :, :9], None),
+        ("mask must", codes, obs, np.zeros((2, 80), np.bool_)),
+    ):
+        with pytest.raises(ValueError, match=wrong):
+            codec.decode_into(*arrays)
 
 
 @pytest.mark.parametrize("count", [1, 3])

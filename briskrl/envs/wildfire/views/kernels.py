@@ -1,4 +1,4 @@
-"""What episodes show, compiled: planes, masks, and short rows that stand for planes."""
+"""What episodes show, compiled: planes, masks, and codes that stand for both."""
 
 from __future__ import annotations
 
@@ -89,24 +89,36 @@ def write_masks(rules, words, place_of, mask):
 
 
 @kernel
-def write_rows(rules, words, rows):
+def write_codes(rules, words, codes):
     """Each episode in short (N, 1 + bits): landscape and budget left in one word, closed cells."""
-    i32, halves, reals = words.view(np.int32), rows.view(np.int32), rows.view(np.float32)
-    for i in range(rows.shape[0]):
+    i32, halves, reals = words.view(np.int32), codes.view(np.int32), codes.view(np.float32)
+    for i in range(codes.shape[0]):
         base = i * rules[R_ROW]
         halves[i, 0] = i32[base * 2 + LAND]
         reals[i, 1] = budget_left(i32, base)
         for j in range(rules[R_BITS]):
-            rows[i, 1 + j] = words[base + rules[R_ROW_CLOSED] + j]
+            codes[i, 1 + j] = words[base + rules[R_ROW_CLOSED] + j]
 
 
 @kernel
-def read_rows(rules, rows, obs):
-    """The planes (B, C, H, W) that rows of `write_rows` stand for."""
+def read_planes(rules, codes, obs):
+    """The planes (B, C, H, W) that codes stand for."""
     pool = at_address(rules, rules[R_POOL])
-    halves, reals = rows.view(np.int32), rows.view(np.float32)
-    flat, shown = rows.reshape(rows.size), obs.reshape(obs.size)
-    for i in range(rows.shape[0]):
-        first = i * rows.shape[1] + 1
+    halves, reals = codes.view(np.int32), codes.view(np.float32)
+    flat, shown = codes.reshape(codes.size), obs.reshape(obs.size)
+    for i in range(codes.shape[0]):
+        first = i * codes.shape[1] + 1
         land = np.int64(halves[i, 0])
-        show(rules, pool, flat, first, land, reals[i, 1], shown, i * (obs.size // rows.shape[0]))
+        show(rules, pool, flat, first, land, reals[i, 1], shown, i * (obs.size // codes.shape[0]))
+
+
+@kernel
+def read_masks(rules, codes, mask):
+    """The legal cells (B, H * W) that codes stand for."""
+    sets = at_address(rules, rules[R_POOL]).view(np.uint64)
+    halves, flat = codes.view(np.int32), codes.reshape(codes.size)
+    for i in range(codes.shape[0]):
+        open_ = rules[P_LEGAL] + np.int64(halves[i, 0]) * rules[R_BITS]
+        closed = i * codes.shape[1] + 1
+        for cell in range(mask.shape[1]):
+            mask[i, cell] = has_bit(sets, open_, cell) and not has_bit(flat, closed, cell)
