@@ -26,8 +26,8 @@ dt { flex: 0 0 5rem; color: var(--soft); }
 dd { margin: 0; }
 ul, ol { margin: 0; padding-left: 1.4rem; }
 li { margin: 0.4rem 0; }
-ol li { background: var(--card); padding: 0.75rem; border-radius: 0.5rem; margin: 0.75rem 0; }
-ol li ul { color: var(--soft); }
+ol > li { background: var(--card); padding: 0.75rem; border-radius: 0.5rem; margin: 0.75rem 0; }
+ol ul { color: var(--soft); }
 dd.gain, p.all { font-weight: 600; }
 b.wall { color: var(--wall); }
 b.cpu { color: var(--cpu); }
@@ -38,12 +38,14 @@ figcaption { color: var(--soft); font-size: 0.9rem; }
 .plots { grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.2rem 0.75rem; text-align: right; border-bottom: 1px solid var(--line); }
+th, td { padding: 0.2rem 0.75rem; white-space: nowrap; text-align: right; }
+th, td { border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 400; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 footer { margin-top: 2rem; color: var(--soft); font-size: 0.9rem; }
 svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }
+svg text.value { font-size: 10px; }
 svg .end { text-anchor: end; }
 svg .middle { text-anchor: middle; }
 svg rect.wall { fill: var(--wall); }

@@ -21,7 +21,7 @@ ROW, BAR = 30, 10
 TOP, BOTTOM = 8, 36
 CURVE_HEIGHT, AXIS = 190, 52
 """A curve's plot, and what is left of it free for the numbers."""
-LONGEST = 18
+LONGEST = 17
 """Characters of a name that fit."""
 NARROW = 4.0
 """Logarithmic axes with ends closer than so many times have ticks as a linear one has."""
@@ -62,7 +62,7 @@ def bars(title: str, rows: Sequence[Bars]) -> str:
             width = room * value / most if most > 0 else 0.0
             parts += [
                 element("rect", class_=kind, x=NAMES, y=y, width=width, height=BAR),
-                _text(figures(value), NAMES + width + 4, y + 9, "value"),
+                _text(figures(value), NAMES + width + 4, y + 8.5, "value"),
             ]
     return _plot(title, TOP + ROW * len(rows) + TOP, parts)
 

@@ -147,4 +147,4 @@ def test_names_stay_words_and_long_ones_are_cut() -> None:
         assert "<script>" in (root.findtext(f"{SVG}title") or "")
     name = drawn(bars("t", [Bars("a name of many words", 1.0, 1.0)]), "text")[0]
     assert name.findtext(f"{SVG}title") == "a name of many words"
-    assert (name[0].tail or "") == "a name of many wo…"
+    assert (name[0].tail or "") == "a name of many w…"
