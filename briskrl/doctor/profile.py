@@ -1,0 +1,165 @@
+"""Deep profiles of a loop: what an examination cannot tell is told by function or by operator."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal, get_args
+
+from briskrl.core.errors import ConfigError
+from briskrl.doctor.spy import watch_with, why_failed
+from briskrl.doctor.turns import Loop, take_turn
+
+Kind = Literal["cprofile", "torch", "pyspy"]
+KINDS: tuple[str, ...] = get_args(Kind)
+TOP = 20
+"""Entries that are told."""
+TRACED_S = 3.0
+"""Longest that torch is traced: every operator is an event, and a minute of them fills a disk."""
+LITTLE = 0.2
+"""Share of the time below which operators are not what it goes to."""
+
+Entry = dict[str, Any]
+Profile = dict[str, Any]
+
+
+def profile(loop: Loop, kind: str, seconds: float, folder: Path) -> Profile:
+    """What a loop spends its time on, with files for deeper looks.
+
+    Returns:
+        `kind`; `seconds` and `steps` that were profiled; `files` that were saved; `top`, the
+        entries with most time of their own (`name`, `calls`, `own_s`, `total_s` and `share` of all
+        profiled time; `calls` is None where they are not counted); and `why`, which is empty
+        unless something could not be done or needs to be known.
+
+    Args:
+        loop: What is profiled; it goes on from where it is.
+        kind: One of KINDS.
+        seconds: How long, more or less.
+        folder: Where the files go; it is made if need be.
+
+    Raises:
+        ConfigError: There is no such kind.
+    """
+    if kind not in KINDS:
+        raise ConfigError(f"Profiles are made by {', '.join(KINDS)}; there is none by {kind!r}.")
+    makers: dict[str, Callable[[Loop, float, Path], Profile]] = {
+        "cprofile": _by_cprofile,
+        "torch": _by_torch,
+        "pyspy": _by_spy,
+    }
+    made: Profile = {"kind": kind, "seconds": 0.0, "steps": 0, "files": [], "top": [], "why": ""}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # What is done once, such as compiling, is not what the loop spends its time on.
+        take_turn(loop, 0.0)
+        made |= makers[kind](loop, seconds, folder)
+    except OSError as error:
+        made["why"] = f"the profile cannot be saved in {folder}: {error}"
+    return made
+
+
+def _by_cprofile(loop: Loop, seconds: float, folder: Path) -> Profile:
+    """Every call of the thread that iterates; calls that are short look dearer than they are."""
+    path = folder / "profile.pstats"
+    profiler = cProfile.Profile()
+    try:
+        profiler.enable()
+    except ValueError as error:
+        return {"why": f"cProfile cannot start: {error}"}
+    try:
+        ran = _run(loop, seconds)
+    finally:
+        profiler.disable()
+    profiler.dump_stats(path)
+    stats = pstats.Stats(profiler)
+    # The stubs of pstats leave out what it is for.
+    table: dict[tuple[str, int, str], tuple[int, int, float, float, object]]
+    table, whole = stats.stats, stats.total_tt  # type: ignore[attr-defined]
+    entries = [
+        {"name": _function(*key), "calls": calls, "own_s": own, "total_s": total}
+        for key, (_, calls, own, total, _) in table.items()
+    ]
+    return ran | {"files": [str(path)], "top": _dearest(entries, whole)}
+
+
+def _by_torch(loop: Loop, seconds: float, folder: Path) -> Profile:
+    """Every operator of torch on the CPU, with a trace for Perfetto or chrome://tracing."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as traced
+
+    path = folder / "profile.trace.json.gz"
+    with traced(activities=[ProfilerActivity.CPU]) as tracer:
+        ran = _run(loop, min(seconds, TRACED_S))
+    tracer.export_chrome_trace(str(path))
+    entries = [
+        {
+            "name": event.key,
+            "calls": event.count,
+            "own_s": event.self_cpu_time_total / 1e6,
+            "total_s": event.cpu_time_total / 1e6,
+        }
+        for event in tracer.key_averages()
+    ]
+    spent = sum(entry["own_s"] for entry in entries)
+    why = ""
+    if spent < LITTLE * ran["seconds"]:
+        why = (
+            f"operators of torch took {100 * spent / ran['seconds']:.0f} % of the time; the rest "
+            "is Python or compiled code, which this profiler does not see"
+        )
+    top = _dearest(entries, ran["seconds"])
+    return ran | {"files": [str(path)], "top": top, "why": why}
+
+
+def _by_spy(loop: Loop, seconds: float, folder: Path) -> Profile:
+    """Samples of all threads by py-spy, which does not slow the loop down."""
+    path = folder / "profile.speedscope.json"
+    before = loop.steps
+    loop.enter()
+    try:
+        began = perf_counter()
+        seen = watch_with(loop.iterate, seconds, path)
+        took = perf_counter() - began
+    finally:
+        loop.leave()
+    if isinstance(seen, str):
+        return {"why": why_failed(seen)}
+    entries = [
+        {
+            "name": _function(frame.file, frame.line, frame.name),
+            "calls": None,
+            "own_s": frame.own_s,
+            "total_s": frame.total_s,
+        }
+        for frame in seen
+    ]
+    whole = sum(frame.own_s for frame in seen)
+    return {
+        "seconds": took,
+        "steps": loop.steps - before,
+        "files": [str(path)],
+        "top": _dearest(entries, whole),
+    }
+
+
+def _run(loop: Loop, seconds: float) -> Profile:
+    """Let the loop run; returns for how long, and how far it came."""
+    turn = take_turn(loop, seconds)
+    return {"seconds": turn.wall_s, "steps": turn.steps}
+
+
+def _dearest(entries: list[Entry], whole_s: float) -> list[Entry]:
+    """The entries with most time of their own, with their shares of the whole."""
+    ordered = sorted(entries, key=lambda entry: (-entry["own_s"], entry["name"]))
+    return [entry | {"share": entry["own_s"] / max(whole_s, 1e-9)} for entry in ordered[:TOP]]
+
+
+def _function(file: str, line: int, name: str) -> str:
+    """A function by the last folders of its file, which tell more than where they lie."""
+    if file in ("~", ""):
+        return name
+    return f"{'/'.join(Path(file).parts[-3:])}:{line} {name}"

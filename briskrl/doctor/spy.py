@@ -1,0 +1,119 @@
+"""Samples of this process taken from outside by py-spy, where it is installed and allowed to."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from tempfile import TemporaryFile
+from time import perf_counter
+from typing import Any
+
+RATE = 200
+"""Samples per second."""
+GRACE_S = 30.0
+"""How long py-spy may take to start and to write."""
+INSTALL = "py-spy is not installed: pip install 'briskrl[doctor]'"
+SET_PTRACER = 0x59616D61
+"""`PR_SET_PTRACER` of Linux."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """A function that was seen."""
+
+    file: str
+    line: int
+    name: str
+    own_s: float = 0.0
+    """While it was innermost."""
+    total_s: float = 0.0
+    """While it was anywhere on the stack."""
+
+
+def watch_with(work: Callable[[], object], seconds: float, path: Path) -> list[Frame] | str:
+    """Repeat `work` while py-spy looks on; returns what it saw, or what it complained of.
+
+    Args:
+        work: Done again and again.
+        seconds: How long py-spy looks, rounded up to whole ones.
+        path: Where it writes what it saw, for speedscope.
+    """
+    program = find_spy()
+    if program is None:
+        return INSTALL
+    command = [program, "record", "--pid", str(os.getpid()), "--output", str(path), "--function"]
+    command += ["--duration", str(max(1, ceil(seconds))), "--rate", str(RATE)]
+    command += ["--format", "speedscope"]
+    with TemporaryFile() as said:
+        try:
+            spy = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said
+            )
+        except OSError as error:
+            return f"it cannot be started: {error}"
+        try:
+            _let_look(spy.pid)
+            end = perf_counter() + seconds + GRACE_S
+            while spy.poll() is None and perf_counter() < end:
+                work()
+            ended = spy.poll() is not None
+        finally:
+            if spy.poll() is None:
+                spy.kill()
+            code = spy.wait()
+        if not ended:
+            return "nothing; it did not end in time"
+        if code != 0:
+            said.seek(0)
+            return said.read().decode(errors="replace") or f"nothing; it ended with code {code}"
+    return list(frames(json.loads(path.read_text())))
+
+
+def find_spy() -> str | None:
+    """py-spy beside this Python or on the path; None if there is none."""
+    beside = shutil.which("py-spy", path=str(Path(sys.executable).parent))
+    return beside or shutil.which("py-spy")
+
+
+def frames(recorded: dict[str, Any]) -> Iterator[Frame]:
+    """Functions with their seconds, of all threads, from a file for speedscope."""
+    found = [
+        Frame(frame.get("file") or "", frame.get("line") or 0, frame["name"])
+        for frame in recorded["shared"]["frames"]
+    ]
+    for thread in recorded["profiles"]:
+        for stack, weight in zip(thread["samples"], thread["weights"], strict=True):
+            for index in set(stack):
+                found[index].total_s += weight
+            if stack:
+                found[stack[-1]].own_s += weight
+    yield from found
+
+
+def why_failed(complaint: str) -> str:
+    """What py-spy complained of, in a sentence that says what to do."""
+    first = next((line.strip() for line in complaint.splitlines() if line.strip()), "")
+    lower = complaint.lower()
+    if "permission denied" in lower or "not permitted" in lower or "requires root" in lower:
+        return (
+            "py-spy may not look into this process. Run as root, or on Linux allow it with "
+            "`sudo sysctl kernel.yama.ptrace_scope=0`, or start the container with "
+            f"`--cap-add SYS_PTRACE`. It said: {first}"
+        )
+    return first if first == INSTALL else f"py-spy failed. It said: {first}"
+
+
+def _let_look(pid: int) -> None:
+    """Allow a child to look into this process where Linux reserves that to parents."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)
