@@ -190,13 +190,17 @@ class LegacyTrainer:
 
     def collect(self) -> None:
         """One transition per game, pushed one by one, then a line and a row per ended episode."""
-        actions = self._select_actions()
+        step = self.step(self.select_actions())
+        push_one_by_one(self.replay, step)
+        self.log(self.env.drain_stats())
+
+    def step(self, actions: Tensor) -> Transitions:
+        """Step all games; returns what is to be stored."""
         self.env.step_into(actions.numpy(), self._out)
         step = self._transitions(actions)
-        push_one_by_one(self.replay, step)
         self._states = torch.from_numpy(self._out.obs.copy())
         self.steps += self.env.num_envs
-        self._log(self.env.drain_stats())
+        return step
 
     def iterate(self) -> None:
         """Collect, then the hard-wired number of updates."""
@@ -222,7 +226,8 @@ class LegacyTrainer:
             self._target.load_state_dict(self._online.state_dict())
         return loss.item()
 
-    def _select_actions(self) -> Tensor:
+    def select_actions(self) -> Tensor:
+        """Greedy or random actions (N,)."""
         with torch.no_grad():
             greedy: Tensor = self._online(self._states).argmax(1)
         explore = torch.rand(len(greedy), generator=self._generator) < self._epsilon()
@@ -246,7 +251,8 @@ class LegacyTrainer:
             dones=dones,
         )
 
-    def _log(self, ended: EpisodeStats) -> None:
+    def log(self, ended: EpisodeStats) -> None:
+        """A line and a row per ended episode, each flushed."""
         for _, steps, ret, score, _, _ in iter_rows(ended):
             self.episodes += 1
             self._console.write(

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from briskrl import __version__
 from briskrl.doctor.experiments import Experiment, Skipped, Subject, missing, outcome
-from briskrl.doctor.findings import find
+from briskrl.doctor.findings import find, from_experiment, rank
 from briskrl.doctor.report import Finding, Outcome, Report, Speed
 from briskrl.doctor.symptoms import symptoms
 from briskrl.doctor.turns import Comparison, Loop, compare
 from briskrl.doctor.watch import Observation, Watcher
 from briskrl.train.machine import num_cores
 
-WATCHED = 0.2
-"""Share of the budget that the loop is only watched for."""
+WATCHED, PEELED = 0.2, 0.15
+"""Shares of the budget for watching, and for a second look with the largest causes cured."""
+COVERING = 1.3
+"""Gain of a cause that may hide others."""
 LEAST_S, MOST_S = 1.0, 10.0
 """Seconds for one experiment, apart from getting ready."""
 BY_WALL = ("threads", "overlap", "env", "uneven-env", "device")
 """Causes that are about who runs where, so that waiting for a core belongs to the answer."""
+OPENING_S = 3.0
+"""Seconds that making a loop may take at the budget's expense."""
 SETTLE_S = 5.0
 """Longest wait for a loop to begin to learn."""
 
@@ -57,6 +64,7 @@ class Examination:
         self._seen: Observation | None = None
         self._symptoms: list[Finding] = []
         self._tried: list[tuple[Experiment, Outcome]] = []
+        self._peeled: list[Finding] = []
         self._missing: list[Outcome] = []
         self._notes: list[str] = []
         self._interrupted = False
@@ -93,11 +101,49 @@ class Examination:
         self._missing += [missing(item, item.why) for item in planned if isinstance(item, Skipped)]
         wanted = [item for item in planned if isinstance(item, Experiment)]
         for position, experiment in enumerate(wanted):
-            if self._left() < LEAST_S:
+            left = self._left() - PEELED * self._budget_s
+            if left < LEAST_S:
                 self._missing += [missing(item, TOO_SHORT) for item in wanted[position:]]
                 break
-            seconds = self._left() / (len(wanted) - position)
-            self._try(loop, experiment, min(MOST_S, max(LEAST_S, seconds)))
+            found = self._try(loop, experiment, left / (len(wanted) - position))
+            if found is not None:
+                self._tried.append((experiment, found))
+        self._peel()
+
+    def _peel(self) -> None:
+        """With the largest causes cured, look whether smaller ones show now."""
+        cured = [f for f in find(self._tried, []) if f.changes and f.gain.factor >= COVERING]
+        changes = {key: value for f in reversed(cured) for key, value in f.changes.items()}
+        hidden = [
+            experiment
+            for experiment, found in self._tried
+            if experiment.worth is not None
+            and experiment.changes
+            and not set(experiment.changes) & set(changes)
+            and from_experiment(experiment, found) is None
+        ]
+        if not cured or not hidden:
+            return
+        base = self._subject.open_with(changes)
+        if base is None:
+            return
+        with closing(base):
+            settle(base, like=base)
+            for position, experiment in enumerate(hidden):
+                if self._left() < LEAST_S:
+                    return
+                combined = {**changes, **experiment.changes}
+                again = replace(experiment, open=partial(self._open_with, combined))
+                found = self._try(base, again, self._left() / (len(hidden) - position))
+                finding = None if found is None else from_experiment(again, found)
+                if finding is not None:
+                    after = " and ".join(f.cause for f in cured)
+                    self._peeled.append(replace(finding, after=after))
+
+    def _open_with(self, changes: Mapping[str, Any]) -> Loop:
+        loop = self._subject.open_with(changes)
+        assert loop is not None
+        return loop
 
     def _look(self, seen: Observation) -> list[Finding]:
         from briskrl.doctor.references import batched_write_s
@@ -110,19 +156,24 @@ class Examination:
             store_reference=lambda: batched_write_s(num_envs, obs_size),
         )
 
-    def _try(self, loop: Loop, experiment: Experiment, seconds: float) -> None:
+    def _try(self, loop: Loop, experiment: Experiment, seconds: float) -> Outcome | None:
+        """What an experiment shows; None if it fails."""
+        seconds = min(MOST_S, max(LEAST_S, seconds))
         self._say(experiment.question)
         begin = perf_counter()
         try:
             with closing(experiment.open()) as other:
+                # Compiling is paid once per machine and not by the budget.
+                compiling = max(0.0, perf_counter() - begin - OPENING_S)
+                self._began += compiling
+                begin += compiling
                 settle(other, like=loop)
                 left = seconds - (perf_counter() - begin)
-                found = outcome(experiment, self._compare(loop, other, experiment, left))
+                return outcome(experiment, self._compare(loop, other, experiment, left))
         except Exception as error:  # One experiment that fails must not cost the others.
             why = f"{type(error).__name__}: {error}"
             self._missing.append(missing(experiment, f"it failed ({why})"))
-            return
-        self._tried.append((experiment, found))
+            return None
 
     def _compare(
         self, loop: Loop, other: Loop, experiment: Experiment, seconds: float
@@ -148,7 +199,7 @@ class Examination:
             speed=None if seen is None or not seen.stretches else self._speed(seen),
             coverage=0.0 if seen is None else seen.coverage,
             phases=() if seen is None else seen.phases,
-            findings=find(self._tried, self._symptoms),
+            findings=rank([*find(self._tried, self._symptoms), *self._peeled]),
             outcomes=(*(found for _, found in self._tried), *self._missing),
             notes=tuple(self._notes),
             history=() if seen is None else seen.moments(),

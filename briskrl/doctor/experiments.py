@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -57,7 +57,11 @@ class Subject(Protocol):
         """The loop as it is, from its birth."""
         ...
 
-    def experiments(self, seen: Observation) -> list[Experiment | Skipped]:
+    def open_with(self, changes: Mapping[str, Any]) -> Loop | None:
+        """The loop with several changes at once; None if its changes cannot be combined."""
+        ...
+
+    def experiments(self, seen: Observation) -> Sequence[Experiment | Skipped]:
         """What to try, the most telling first, given what was seen of the loop."""
         ...
 

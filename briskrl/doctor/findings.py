@@ -44,7 +44,14 @@ def find(
     for symptom in symptoms:
         by_cause.setdefault(symptom.cause, []).append(symptom)
     merged = [merge(findings) for findings in by_cause.values()]
-    return tuple(sorted(merged, key=lambda found: (found.basis == "ceiling", -found.gain.factor)))
+    return rank(merged)
+
+
+def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """What can be had at once by its gain, then what shows only after that, then ceilings."""
+    return tuple(
+        sorted(findings, key=lambda f: (f.basis == "ceiling", f.after != "", -f.gain.factor))
+    )
 
 
 def from_experiment(experiment: Experiment, outcome: Outcome) -> Finding | None:

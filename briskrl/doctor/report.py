@@ -84,6 +84,8 @@ class Finding:
     """Whether the gain was seen with the change made, follows from measured parts, or is what could
     be had if the cause cost nothing."""
     alters_learning: str = ""
+    after: str = ""
+    """Causes that must be cured first for this gain to be seen; empty if none."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Settings to change, by dotted name."""
 

@@ -11,6 +11,7 @@ import torch
 from briskrl.algos.config import DQNConfig, OnPolicyConfig
 from briskrl.doctor.changes import Changes, as_flags, changed
 from briskrl.doctor.experiments import Experiment, Skipped
+from briskrl.doctor.symptoms import record_cause
 from briskrl.doctor.training import TrainLoop, without_logs, without_updates
 from briskrl.doctor.watch import Observation
 from briskrl.envs.gym.choose import Costs, measure
@@ -69,6 +70,10 @@ class TrainSubject:
         self._gauge = Gauge(session.algo.flops(self.num_envs), on_cpu=session.device.type == "cpu")
         return loop
 
+    def open_with(self, changes: Changes) -> TrainLoop:
+        """The loop of the config with other settings."""
+        return self._open(changed(self.config, changes))
+
     def notes(self) -> list[str]:
         """The engine in use, and what the environments said."""
         reason = f" ({self._refusal})" if self._refusal else ""
@@ -97,6 +102,7 @@ class TrainSubject:
             *self._records(seen),
             *self._observations(),
             *self._devices(),
+            self._young(),
         ]
 
     def _open(self, config: TrainConfig, *alter: Alter) -> TrainLoop:
@@ -114,6 +120,16 @@ class TrainSubject:
             open=lambda: self._open(config),
             changes=dict(changes),
             **more,
+        )
+
+    def _young(self) -> Experiment:
+        return Experiment(
+            name="just begun",
+            question="Is it slower than when it began?",
+            cause="growth",
+            change="the same loop, just begun",
+            open=lambda: self._open(self.config),
+            worth=1.1,
         )
 
     def _engines(self) -> Iterator[Experiment | Skipped]:
@@ -289,7 +305,7 @@ class TrainSubject:
             yield Experiment(
                 name="logging off",
                 question=question,
-                cause="log",
+                cause=record_cause(seen)[0],
                 change="--log-seconds 60",
                 changes={"log_seconds": 60.0},
                 open=lambda: self._open(self.config, without_logs),
