@@ -24,6 +24,7 @@ COMMANDS = {
     "runs": "list the run folders",
     "envs": "list the environments and their options",
     "algos": "list the algorithms and their options",
+    "doctor": "find what makes training slow, and prove the cure",
     "bench": "measure speed: env, train, legacy, peers",
 }
 """Commands and what they do, in the order of the help."""

@@ -24,7 +24,7 @@ def find_run(word: str) -> Path:
     Raises:
         RunFolderError: There is none; the message carries the nearest names.
     """
-    folder = _find(word)
+    folder = find_folder(word)
     if folder is None:
         raise RunFolderError(f"{word} is not a run folder. {_hint(word, [])}")
     return folder
@@ -36,7 +36,7 @@ def find_target(word: str) -> Path | str:
     Raises:
         RunFolderError: It is neither.
     """
-    folder = _find(word)
+    folder = find_folder(word)
     if folder is not None:
         return folder
     if word in ENVS:
@@ -44,7 +44,8 @@ def find_target(word: str) -> Path | str:
     raise RunFolderError(f"{word} is neither a run folder nor an environment. {_hint(word, ENVS)}")
 
 
-def _find(word: str) -> Path | None:
+def find_folder(word: str) -> Path | None:
+    """The run folder a word means, or None if it means none."""
     for folder in (Path(word), RUNS / word):
         if (folder / "config.toml").is_file():
             return folder

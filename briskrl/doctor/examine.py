@@ -13,14 +13,18 @@ from typing import Any, Protocol
 from briskrl import __version__
 from briskrl.doctor.experiments import Experiment, Skipped, Subject, missing, outcome
 from briskrl.doctor.findings import find, from_experiment, rank
-from briskrl.doctor.report import Finding, Outcome, Report, Speed
-from briskrl.doctor.symptoms import symptoms
+from briskrl.doctor.report import Finding, Moment, Outcome, Report, Speed
+from briskrl.doctor.symptoms import growth, symptoms
 from briskrl.doctor.turns import Comparison, Loop, compare
 from briskrl.doctor.watch import Observation, Watcher
 from briskrl.train.machine import num_cores
 
 WATCHED, PEELED = 0.2, 0.15
 """Shares of the budget for watching, and for a second look with the largest causes cured."""
+WATCHED_S = 3.0
+"""Shortest look at a loop."""
+AGAIN_S = 1.0
+"""Second look, when the loop has aged."""
 COVERING = 1.3
 """Gain of a cause that may hide others."""
 LEAST_S, MOST_S = 1.0, 10.0
@@ -65,6 +69,7 @@ class Examination:
         self._symptoms: list[Finding] = []
         self._tried: list[tuple[Experiment, Outcome]] = []
         self._peeled: list[Finding] = []
+        self._history: tuple[Moment, ...] = ()
         self._missing: list[Outcome] = []
         self._notes: list[str] = []
         self._interrupted = False
@@ -90,7 +95,7 @@ class Examination:
         self._say("watching")
         try:
             self._seen = watcher.watch(
-                max(2.0, WATCHED * self._budget_s), lambda stretch: self._say("watching")
+                max(WATCHED_S, WATCHED * self._budget_s), lambda stretch: self._say("watching")
             )
         except KeyboardInterrupt:
             self._seen = watcher.observation()
@@ -99,7 +104,10 @@ class Examination:
         self._symptoms = self._look(self._seen)
         planned = self._subject.experiments(self._seen)
         self._missing += [missing(item, item.why) for item in planned if isinstance(item, Skipped)]
-        wanted = [item for item in planned if isinstance(item, Experiment)]
+        wanted = sorted(
+            (item for item in planned if isinstance(item, Experiment)),
+            key=lambda item: -_share(self._seen, item.cause),
+        )
         for position, experiment in enumerate(wanted):
             left = self._left() - PEELED * self._budget_s
             if left < LEAST_S:
@@ -108,7 +116,16 @@ class Examination:
             found = self._try(loop, experiment, left / (len(wanted) - position))
             if found is not None:
                 self._tried.append((experiment, found))
+        self._look_again(watcher, self._seen)
         self._peel()
+
+    def _look_again(self, watcher: Watcher, seen: Observation) -> None:
+        """Whether the loop has become slower with age."""
+        self._say("watching again")
+        self._history = watcher.watch(AGAIN_S).moments()
+        grown = growth(seen, watcher.last_look)
+        if grown is not None:
+            self._symptoms.append(grown)
 
     def _peel(self) -> None:
         """With the largest causes cured, look whether smaller ones show now."""
@@ -128,7 +145,7 @@ class Examination:
         if base is None:
             return
         with closing(base):
-            settle(base, like=base)
+            settle(base)
             for position, experiment in enumerate(hidden):
                 if self._left() < LEAST_S:
                     return
@@ -167,7 +184,8 @@ class Examination:
                 compiling = max(0.0, perf_counter() - begin - OPENING_S)
                 self._began += compiling
                 begin += compiling
-                settle(other, like=loop)
+                if loop.updates:
+                    settle(other)
                 left = seconds - (perf_counter() - begin)
                 return outcome(experiment, self._compare(loop, other, experiment, left))
         except Exception as error:  # One experiment that fails must not cost the others.
@@ -202,7 +220,7 @@ class Examination:
             findings=rank([*find(self._tried, self._symptoms), *self._peeled]),
             outcomes=(*(found for _, found in self._tried), *self._missing),
             notes=tuple(self._notes),
-            history=() if seen is None else seen.moments(),
+            history=self._history or (() if seen is None else seen.moments()),
             interrupted=self._interrupted,
             cores=num_cores(),
         )
@@ -227,15 +245,34 @@ class Examination:
 TOO_SHORT = "the budget is spent; give more --budget"
 
 
-def settle(loop: Loop, *, like: Loop) -> None:
-    """Let a new loop run until it learns, if `like` does; gives up after a few seconds."""
+def settle(loop: Loop) -> None:
+    """Let a new loop run until it learns; gives up after a few seconds, for it may never."""
     end = perf_counter() + SETTLE_S
     loop.enter()
     try:
-        while like.updates and not loop.updates and perf_counter() < end:
+        while not loop.updates and perf_counter() < end:
             loop.iterate()
     finally:
         loop.leave()
+
+
+PHASES = {
+    "env": ("env",),
+    "uneven-env": ("env",),
+    "engine": ("act", "update"),
+    "updates": ("update", "sample"),
+    "small-batch": ("update", "sample"),
+    "overlap": ("update", "act"),
+    "threads": ("update", "env", "act"),
+}
+"""Phases that a cause can make cheaper; others have no phase of their own."""
+
+
+def _share(seen: Observation | None, cause: str) -> float:
+    """Share of the time that curing a cause could save at most."""
+    if seen is None or cause not in PHASES:
+        return 0.0
+    return sum(row.share for row in seen.phases if row.name in PHASES[cause])
 
 
 def examine(subject: Subject, *, budget_s: float, tell: Teller | None = None) -> Report:

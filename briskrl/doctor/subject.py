@@ -27,6 +27,8 @@ Alter = Callable[[TrainLoop], None]
 MUCH_LEARNING = 0.125
 """Updates per transition above which fewer are worth a thought."""
 USUAL_RATIO = 0.03125
+SMALL_SHARE = 0.05
+"""Of the time, below which a part is not worth an experiment."""
 UNEVEN = 0.3
 """Spread of step times above which waiting for the slowest may be what costs."""
 SMALL_BATCH = 64
@@ -59,6 +61,8 @@ class TrainSubject:
         self._refusal = ""
         self._gauge: Gauge | None = None
         self._env_notes: list[str] = []
+        self.told: list[str] = []
+        """What else the report should tell of the target."""
 
     def open(self) -> TrainLoop:
         """The loop as it is."""
@@ -77,7 +81,7 @@ class TrainSubject:
     def notes(self) -> list[str]:
         """The engine in use, and what the environments said."""
         reason = f" ({self._refusal})" if self._refusal else ""
-        return [f"engine {self._engine}{reason}", *self._env_notes]
+        return [f"engine {self._engine}{reason}", *self._env_notes, *self.told]
 
     def machine_fraction(self, seen: Observation) -> float | None:
         """Arithmetic per CPU second over the machine's best."""
@@ -92,10 +96,21 @@ class TrainSubject:
 
     def experiments(self, seen: Observation) -> list[Experiment | Skipped]:
         """All that apply, those that could change most first."""
+        learning = sum(row.share for row in seen.phases if row.name in ("update", "act"))
+        if learning < SMALL_SHARE:
+            why = f"computing the networks takes {100 * learning:.1f} % of the time"
+            of_learning: list[Experiment | Skipped] = [
+                Skipped(name, question, why)
+                for name, question in (
+                    ("engine", "Would the other engine be faster?"),
+                    ("ratio", "How much faster with fewer updates?"),
+                    ("batch size", "Would larger batches on as many samples help?"),
+                )
+            ]
+        else:
+            of_learning = [*self._engines(), *self._ratios(), *self._batches(seen)]
         return [
-            *self._engines(),
-            *self._ratios(),
-            *self._batches(seen),
+            *of_learning,
             *self._backends(),
             *self._threads(),
             *self._env_counts(),

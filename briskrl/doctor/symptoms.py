@@ -14,7 +14,7 @@ from briskrl.doctor.watch import Observation, Stretch
 
 SLOW_START, LOST_S = 1.5, 0.5
 """How many times the settled cost a slow start is, and how much it must have cost in all."""
-GROWTH = 1.2
+GROWTH = 1.3
 """Growth of the cost of a step while it was watched that is no accident."""
 LEAK_MB = 16.0
 SURE = 1e-3
@@ -41,7 +41,6 @@ def symptoms(
     """
     found = [
         cold_start(seen),
-        growth(seen),
         leak(seen),
         dear_store(seen, num_envs, store_reference),
         dear_records(seen),
@@ -74,31 +73,44 @@ def cold_start(seen: Observation) -> Finding | None:
     )
 
 
-def growth(seen: Observation) -> Finding | None:
-    """Whether a step costs the more the longer the loop has run."""
+def growth(seen: Observation, later: Sequence[Stretch]) -> Finding | None:
+    """Whether a step costs the more the longer the loop has run.
+
+    A machine that gets busier looks the same for a while, so the cost must have risen while the
+    loop was watched and be higher still when it is looked at again.
+
+    Args:
+        seen: What was watched at first.
+        later: Stretches of a second look, when the loop has aged.
+    """
     stretches = _after_start(seen)
-    if len(stretches) < 8:
+    if len(stretches) < 8 or len(later) < 3:
         return None
-    at = np.array([stretch.steps for stretch in stretches], float)
-    cost = np.array([stretch.turn.own_s / stretch.turn.steps for stretch in stretches])
+    at, cost = _costs(stretches)
     slope, chance = trend(at, cost)
-    first = float(np.median(cost - slope * (at - at[0])))
-    last = first + slope * float(at[-1] - at[0])
-    if chance > SURE or slope <= 0 or first <= 0 or last / first < GROWTH:
+    first = float(np.median(cost[: len(cost) // 3]))
+    last = float(np.median(cost[-(len(cost) // 3) :]))
+    now = float(np.median(_costs(later)[1]))
+    if chance > SURE or slope <= 0 or now < GROWTH * first or now < 1.1 * last:
         return None
-    times = last / first
     return Finding(
         cause="growth",
         title="a step costs the more the longer the loop has run",
         evidence=(
             f"{1e6 * first:.2f} us a step at first, {1e6 * last:.2f} us after "
-            f"{at[-1] - at[0]:,.0f} steps more: {times:.2f} times, and rising",
+            f"{at[-1] - at[0]:,.0f} steps more, {1e6 * now:.2f} us at {later[-1].steps:,} steps",
         ),
         advice="keep nothing that grows with the run in the loop: fixed-size memories, running "
         "means instead of lists of history",
-        gain=_exactly(times),
+        gain=_exactly(now / first),
         basis="predicted",
     )
+
+
+def _costs(stretches: Sequence[Stretch]) -> tuple[Floats, Floats]:
+    """Where the stretches were, in steps, and what a step cost there."""
+    at = np.array([stretch.steps for stretch in stretches], float)
+    return at, np.array([stretch.turn.own_s / stretch.turn.steps for stretch in stretches])
 
 
 def leak(seen: Observation) -> Finding | None:

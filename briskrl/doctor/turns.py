@@ -145,7 +145,7 @@ def compare(
     seconds: float,
     by_wall: bool = False,
 ) -> Comparison | None:
-    """How many times faster `after` is; None if there was no time for three pairs.
+    """How many times faster `after` is; None if there was no time for two pairs.
 
     The order changes from pair to pair, so that a drift of the machine falls on both. Stops early
     once the interval is narrow and leaves no doubt on which side of 1 it lies.
@@ -168,7 +168,7 @@ def compare(
         duel.pair()
         if perf_counter() >= end or (len(sides[0]) >= FEWEST and _is_clear(duel)):
             break
-    if len(sides[0]) < 3:
+    if len(sides[0]) < 2:
         return None
     pairs = zip(*sides, strict=True)
     return Comparison(

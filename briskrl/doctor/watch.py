@@ -97,6 +97,7 @@ class Watcher:
         self._process = psutil.Process()
         self._began = perf_counter()
         self._stretches: list[Stretch] = []
+        self._looks: list[int] = []
         self._by_wall = _Tally()
         self._by_cpu = _Tally()
 
@@ -110,6 +111,7 @@ class Watcher:
         """
         end = perf_counter() + seconds
         learnt = 0
+        self._looks.append(len(self._stretches))
         while perf_counter() < end or learnt < FEWEST_STRETCHES:
             # Before the loop learns there is little to see, and after it percentiles are settled.
             stretch = self._stretch(by_cpu=learnt % 2 == 1)
@@ -118,6 +120,11 @@ class Watcher:
             if perf_counter() > end + seconds:
                 break
         return self.observation()
+
+    @property
+    def last_look(self) -> list[Stretch]:
+        """Stretches since `watch` was last called."""
+        return self._stretches[self._looks[-1] :] if self._looks else []
 
     def observation(self) -> Observation:
         """All that has been seen."""

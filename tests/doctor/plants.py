@@ -1,0 +1,157 @@
+"""Slow-downs planted in training loops, and what a doctor has to call each of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from briskrl.algos.config import DQNConfig
+from briskrl.doctor import diagnose
+from briskrl.doctor.examine import examine
+from briskrl.doctor.report import Report
+from briskrl.doctor.subject import TrainSubject
+from briskrl.envs.gym.config import GymConfig
+from briskrl.train.config import TrainConfig
+from tests.doctor.victim import OBS, Victim
+
+PACKAGE = "tests.doctor.plants"
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """One slow-down."""
+
+    name: str
+    causes: tuple[str, ...]
+    """Names for it that are right."""
+    examine: Callable[[Path, float], Report]
+    """The report on a loop that has it, given a folder and seconds."""
+
+
+class SteppingEnv(gymnasium.Env[np.ndarray, int]):
+    """A walk whose steps compute for `busy_s`, or sleep, one in ten of them ten times as long."""
+
+    def __init__(self, busy_s: float = 0.0, sleep_s: float = 0.0) -> None:
+        self.observation_space = spaces.Box(-1.0, 1.0, (4,), np.float32)
+        self.action_space = spaces.Discrete(2)
+        self._busy_s, self._sleep_s = busy_s, sleep_s
+        self._count = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self._count = 0
+        return np.zeros(4, np.float32), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self._count += 1
+        end = time.thread_time() + self._busy_s
+        while time.thread_time() < end:
+            pass
+        if self._sleep_s:
+            time.sleep(self._sleep_s * (10 if self.np_random.random() < 0.1 else 1))
+        return np.full(4, self._count / 100, np.float32), 1.0, self._count >= 50, False, {}
+
+
+gymnasium.register("brisk-stepping-v0", entry_point=SteppingEnv)
+
+
+def in_victim(plant: str, folder: Path, seconds: float, **options: int) -> Report:
+    """The report on the hand-written loop with a fault, or with none."""
+    with closing(Victim(folder, plant, **options)) as victim:
+        return diagnose(
+            victim.iterate,
+            victim.timer,
+            num_envs=victim.num_envs,
+            episodes=lambda: victim.episodes,
+            obs_size=OBS,
+            seconds=seconds,
+            name=plant or "clean",
+        )
+
+
+def in_config(config: TrainConfig, seconds: float) -> Report:
+    """The report on a config of ours."""
+    return examine(TrainSubject(config), budget_s=seconds)
+
+
+def _victim(plant: str, *causes: str) -> Plant:
+    return Plant(plant, causes or (plant,), lambda folder, s: in_victim(plant, folder, s))
+
+
+def _printing(folder: Path, seconds: float) -> Report:
+    """Printing costs something only if somebody takes what is printed."""
+    before = sys.stdout
+    with (folder / "console").open("w") as sys.stdout:
+        try:
+            return in_victim("print", folder, seconds)
+        finally:
+            sys.stdout = before
+
+
+def _oversubscribed(folder: Path, seconds: float) -> Report:
+    with torch_threads(16):
+        return in_victim("", folder, seconds, width=512)
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Torch with so many threads, for a while."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def gym_config(backend: str, num_envs: int = 8, **env: float) -> TrainConfig:
+    """DQN on the stepping environment."""
+    settings = GymConfig(backend=backend, env_args=env, packages=(PACKAGE,))  # type: ignore[arg-type]
+    learning = DQNConfig(batch_size=32, buffer_size=4096, learning_starts=64)
+    return TrainConfig(
+        env="gym:brisk-stepping-v0",
+        num_envs=num_envs,
+        env_config=settings,
+        algo_config=learning,
+    )
+
+
+PLANTS = (
+    _victim("store"),
+    _victim("denormals"),
+    _victim("cold-start"),
+    _victim("growth"),
+    _victim("leak"),
+    _victim("flush", "write-per-episode"),
+    Plant("print", ("write-per-step", "console"), _printing),
+    Plant("oversubscribed", ("threads",), _oversubscribed),
+    Plant(
+        "many updates",
+        ("updates",),
+        lambda folder, s: in_config(TrainConfig(algo_config=DQNConfig(train_steps_ratio=2.0)), s),
+    ),
+    Plant(
+        "tiny batches",
+        ("small-batch",),
+        lambda folder, s: in_config(
+            TrainConfig(algo_config=DQNConfig(batch_size=4, net=(512, 512))), s
+        ),
+    ),
+    Plant("slow env", ("env",), lambda folder, s: in_config(gym_config("sync", busy_s=2e-3), s)),
+    Plant(
+        "uneven env",
+        ("uneven-env",),
+        lambda folder, s: in_config(gym_config("process", num_envs=16, sleep_s=2e-3), s),
+    ),
+)
+"""Twelve slow-downs, each with the names that are right for it."""
