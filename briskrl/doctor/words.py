@@ -78,8 +78,12 @@ def headline(report: Report) -> list[tuple[str, str]]:
         ("Cores", f"{speed.cores_busy:.2f} busy{_of_cores(report)}"),
         ("Updates", _updates(speed)),
         ("Machine", _machine(speed)),
-        ("Seen", f"{seen}; took {duration(report.took_s)} of {duration(report.budget_s)}"),
+        ("Seen", f"{seen}; {_took(report)}"),
     ]
+
+
+def _took(report: Report) -> str:
+    return f"took {duration(report.took_s)}, budget {duration(report.budget_s)}"
 
 
 def _of_cores(report: Report) -> str:
@@ -131,18 +135,19 @@ def _cores(cores: int) -> str:
     return f"{cores} core{'s' * (cores != 1)}"
 
 
-def times(gain: Gain) -> str:
-    """A gain with its interval: 1.31 times as fast (1.25 to 1.37)."""
+def times(gain: Gain, pairs: int = 0) -> str:
+    """A gain with its interval, and what it rests on: 1.31 times as fast (1.25 to 1.37)."""
     told = f"{_factor(gain.factor)} times as fast"
     if gain.low == gain.high:
         return told
     if gain.low <= 0 or not isfinite(gain.high):
         return f"{told} (too few turns for an interval)"
-    return f"{told} ({_factor(gain.low)} to {_factor(gain.high)})"
+    rests = f", {pairs} pairs of turns" if pairs else ""
+    return f"{told} ({_factor(gain.low)} to {_factor(gain.high)}{rests})"
 
 
 def _factor(value: float) -> str:
-    return f"{value:.2f}" if value < 99.95 else figures(value)
+    return f"{value:.2f}" if 0.0995 <= value < 99.95 else figures(value)
 
 
 def gain_told(finding: Finding) -> str:
@@ -174,9 +179,8 @@ def answer(outcome: Outcome) -> list[str]:
     """What an experiment has shown: the sentence with its figures, and the cost of the change."""
     told, gain = outcome.told, outcome.gain
     if gain is not None:
-        plain, full = f"{_factor(gain.factor)} times as fast", times(gain)
+        plain, full = f"{gain.factor:.2f} times as fast", times(gain, outcome.pairs)
         told = told.replace(plain, full, 1) if plain in told else f"{told}; {full}"
-        told += f", {outcome.pairs} pairs of turns"
     return [told, cost_told(outcome.alters_learning)] if outcome.alters_learning else [told]
 
 

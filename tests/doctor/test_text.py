@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from briskrl.doctor.report import Report
+from briskrl.doctor.report import Gain, Report
 from briskrl.doctor.text import WIDTH, describe
 from tests.doctor.samples import EMPTY, HALF, HEALTHY, ILL, PHASES, SPEED, STORE, hostile
 
@@ -27,7 +27,7 @@ def test_the_headline_tells_speed_cores_updates_and_the_share_of_the_machine() -
         "0.51 busy of 2",
         "0.03125 per transition, one in 32; 256 environments",
         "61% of the arithmetic",
-        "1.36M steps, 42.4k updates, 15.1k episodes; took 1m00s of 1m00s",
+        "1.36M steps, 42.4k updates, 15.1k episodes; took 1m00s, budget 1m00s",
     ):
         assert told in head
     assert "!" not in head
@@ -109,13 +109,27 @@ def test_answers_that_are_no_findings_follow_with_their_intervals() -> None:
     faster = section(text, "Faster, but not for nothing")
     assert faster.splitlines() == [
         "  - How much faster with half the ratio? (--train-steps-ratio 0.5)",
-        "      yes: 1.68 times as fast (1.61 to 1.77), 18 pairs of turns",
+        "      yes: 1.68 times as fast (1.61 to 1.77, 18 pairs of turns)",
         "      alters learning: each step teaches less",
     ]
     assert " ".join(section(text, "Tested, and no cure").split()) == (
         "- Would 2 threads be faster than 1? (--threads 2) unclear: the difference is smaller than "
-        "the machine's unrest; 0.95 times as fast (0.84 to 1.09), 9 pairs of turns"
+        "the machine's unrest; 0.95 times as fast (0.84 to 1.09, 9 pairs of turns)"
     )
+
+
+def test_a_factor_is_told_once_whatever_its_size() -> None:
+    for factor, told in (
+        (121.77, "yes: 122 times as fast (97.42 to 146, 18 pairs of turns)"),
+        (0.05, "yes: 0.050 times as fast (0.040 to 0.060, 18 pairs of turns)"),
+    ):
+        large = replace(
+            HALF,
+            told=f"yes: {factor:.2f} times as fast",
+            gain=Gain(factor, 0.8 * factor, 1.2 * factor),
+        )
+        lines = describe(replace(HEALTHY, outcomes=(large,))).splitlines()
+        assert [line.strip() for line in lines if "times as fast" in line] == [told]
 
 
 def test_an_experiment_is_told_once_as_a_finding_or_as_an_answer() -> None:
@@ -136,7 +150,7 @@ def test_notes_proof_and_profile_come_last() -> None:
     text = describe(ILL)
     assert text.index("\nNotes\n") < text.index("\nProof\n") < text.index("\nProfile by cprofile\n")
     assert "- engine fused" in text
-    assert "3.10 times as fast (3.00 to 3.20), 12 pairs of turns" in text
+    assert "3.10 times as fast (3.00 to 3.20, 12 pairs of turns)" in text
     assert section(text, "Profile by cprofile").splitlines()[:2] == [
         "  share  own s  calls  what",
         "    75%   1.50  1,234  train.py:10(step)",
