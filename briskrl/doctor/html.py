@@ -16,7 +16,7 @@ KINDS = {"helps": "good", "hurts": "bad"}
 
 
 def as_html(report: Report) -> str:
-    """The report as a whole page; it is well-formed XML too."""
+    """The report as a whole page, which is well-formed XML too and of ASCII characters only."""
     title = f"Doctor's report of {report.target}"
     head = element(
         "head",
@@ -32,7 +32,9 @@ def as_html(report: Report) -> str:
         element("style", SHEET),
     )
     body = element("body", element("main", element("h1", said(title)), *_sections(report)))
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    page = f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    # So it reads the same whatever encoding it is saved in.
+    return page.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _sections(report: Report) -> Iterator[str]:

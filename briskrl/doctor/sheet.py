@@ -53,7 +53,7 @@ svg rect.cpu { fill: var(--cpu); }
 svg path, svg polyline { fill: none; stroke: var(--soft); stroke-width: 2; }
 svg path.grid { stroke: var(--line); stroke-width: 1; }
 svg path.one { stroke: var(--ink); stroke-width: 1; stroke-dasharray: 4 4; }
-svg polyline.curve { stroke: var(--wall); }
+svg polyline.curve { stroke: var(--wall); stroke-linecap: round; }
 svg path.good { stroke: var(--good); }
 svg path.bad { stroke: var(--bad); }
 svg circle { fill: var(--soft); }

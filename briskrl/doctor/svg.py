@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, floor, isfinite, log10
+from statistics import median
 
 from briskrl.bench.plot import short, ticks
 from briskrl.core.telling import figures
@@ -23,6 +25,8 @@ CURVE_HEIGHT, AXIS = 190, 52
 """A curve's plot, and what is left of it free for the numbers."""
 LONGEST = 17
 """Characters of a name that fit."""
+GAP = 10.0
+"""Usual distances between two points of a curve that make a gap."""
 NARROW = 4.0
 """Logarithmic axes with ends closer than so many times have ticks as a linear one has."""
 
@@ -93,7 +97,9 @@ def intervals(title: str, rows: Sequence[Interval]) -> str:
 def curve(
     title: str, x_name: str, points: Sequence[tuple[float, float]], *, from_zero: bool = True
 ) -> str:
-    """A curve through points in order of x; points that are no numbers are left out.
+    """A curve through points in order of x, with gaps where nobody looked.
+
+    Points that are no numbers are left out.
 
     Args:
         title: What the values are.
@@ -114,10 +120,23 @@ def curve(
         return bottom - (bottom - TOP) * (value - low) / (high - low)
 
     parts = [*_grid(x_at, ticks(0.0, right), bottom), *_levels(y_at, ticks(low, high))]
-    path = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in kept)
-    parts.append(element("polyline", class_="curve", points=path))
+    for piece in pieces(kept):
+        path = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in piece)
+        parts.append(element("polyline", class_="curve", points=path))
     parts.append(_text(x_name, (AXIS + WIDTH) / 2, bottom + 32, "middle"))
     return _plot(title, CURVE_HEIGHT, parts)
+
+
+def pieces(points: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """The points between gaps, which are much wider than the usual distance of two points."""
+    apart = [after[0] - before[0] for before, after in pairwise(points)]
+    widest = GAP * median(apart) if apart else 0.0
+    found = [[points[0]]]
+    for point, distance in zip(points[1:], apart, strict=True):
+        if distance > widest:
+            found.append([])
+        found[-1].append(point)
+    return found
 
 
 def factor_ticks(low: float, high: float) -> list[float]:

@@ -151,15 +151,16 @@ def _factor(value: float) -> str:
 
 
 def gain_told(finding: Finding) -> str:
-    """What a finding promises, and on what basis."""
+    """What a finding promises, on what basis, and what must be done before."""
     gain = finding.gain
+    first = f", once this is cured: {finding.after}" if finding.after else ""
     if abs(gain.factor - 1) < 0.005 and finding.basis != "measured":
         return "none in speed"
     if finding.basis == "measured":
-        return f"{times(gain)}, measured with the change made"
+        return f"{times(gain)}, measured with the change made{first}"
     if finding.basis == "predicted":
-        return f"{times(gain)}, predicted from the figures above"
-    return f"at most {times(gain)}, if it cost nothing at all"
+        return f"{times(gain)}, predicted from the figures above{first}"
+    return f"at most {times(gain)}, if it cost nothing at all{first}"
 
 
 def cost_told(alters_learning: str) -> str:

@@ -56,6 +56,7 @@ def test_a_page_is_well_formed_as_xml_and_as_html(name: str) -> None:
     browser.close()
     assert browser.open == []
     assert page.startswith("<!DOCTYPE html>\n")
+    assert page.isascii()
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -123,6 +123,12 @@ def test_a_curve_that_hardly_changes_looks_flat_and_one_that_grows_does_not() ->
     assert steep[0][1] - steep[1][1] > 100
 
 
+def test_a_curve_has_gaps_where_nobody_looked() -> None:
+    seen = [(float(x), 1.0) for x in (*range(1, 20), *range(500, 505), 900)]
+    lines = drawn(curve("t", "s", seen), "polyline", "curve")
+    assert [len(line.attrib["points"].split()) for line in lines] == [19, 5, 1]
+
+
 @pytest.mark.parametrize("from_zero", [True, False])
 @pytest.mark.parametrize(
     "values",

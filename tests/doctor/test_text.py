@@ -8,7 +8,7 @@ import pytest
 
 from briskrl.doctor.report import Gain, Report
 from briskrl.doctor.text import WIDTH, describe
-from tests.doctor.samples import EMPTY, HALF, HEALTHY, ILL, PHASES, SPEED, STORE, hostile
+from tests.doctor.samples import EMPTY, HALF, HEALTHY, ILL, PHASES, RATIO, SPEED, STORE, hostile
 
 
 def section(text: str, title: str) -> str:
@@ -84,6 +84,12 @@ def test_findings_tell_evidence_change_gain_basis_and_cost_in_order() -> None:
     assert "alters learning: each step teaches less" in text
     assert "  3. the environment takes 60 % of the time" in text
     assert "at most 2.50 times as fast, if it cost nothing at all" in text
+
+
+def test_a_gain_that_another_cure_must_uncover_says_so() -> None:
+    hidden = replace(RATIO, after="store and env")
+    told = " ".join(describe(replace(ILL, findings=(hidden,))).split())
+    assert "measured with the change made, once this is cured: store and env" in told
 
 
 def test_a_finding_without_a_gain_in_speed_says_so() -> None:
