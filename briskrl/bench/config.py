@@ -140,7 +140,7 @@ class RatioBench:
     seeds: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Runs per preset; their seeds follow --seed."""
     points: Annotated[int, Meta(ge=1, le=1000)] = 10
-    """Times along a run at which the policy plays."""
+    """Times along a run at which the policy plays, closer together at its beginning."""
     games: Annotated[int, Meta(ge=1, le=1_000_000)] = 200
     """Fresh games per score."""
     score: float | None = None

@@ -106,6 +106,7 @@ class Duel:
         self,
         *,
         pairs: int,
+        fewest: int = FEWEST_PAIRS,
         seconds: float = float("inf"),
         precision: float = 0.0,
         stop: Callable[[], bool] = lambda: False,
@@ -114,6 +115,7 @@ class Duel:
 
         Args:
             pairs: The most pairs, over all calls.
+            fewest: Pairs before which no difference counts as clear.
             seconds: The longest that this may take; a pair that has begun is finished.
             precision: Half width of the interval, as a share, that suffices whoever is faster.
             stop: Asked before every pair.
@@ -121,7 +123,7 @@ class Duel:
         begin = perf_counter()
         while len(self.old_rates) < pairs and perf_counter() - begin < seconds and not stop():
             self.pair()
-            if len(self.old_rates) >= FEWEST_PAIRS and self._suffices(precision):
+            if len(self.old_rates) >= fewest and self._suffices(precision):
                 break
         return self.estimate()
 

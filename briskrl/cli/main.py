@@ -25,6 +25,7 @@ COMMANDS = {
     "envs": "list the environments and their options",
     "algos": "list the algorithms and their options",
     "doctor": "find what makes training slow, and prove the cure",
+    "tune": "find the settings that train fastest on this machine",
     "bench": "measure speed: env, train, legacy, peers",
 }
 """Commands and what they do, in the order of the help."""

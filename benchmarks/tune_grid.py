@@ -1,0 +1,113 @@
+"""Whether `brisk tune` finds what an exhaustive grid finds, from a deliberately poor start.
+
+The grid measures every point of the tuner's own space: in each round all points have a slice of
+training in a new random order, and a point's figure is the median over the rounds of its rate over
+the round's typical one. Then the tuner starts from the poor config, several times with different
+seeds and without its memory; each winner takes turns with the best of the grid in fresh slices, and
+their ratio is what the tuner has recovered. Prints Markdown; progress goes to standard error.
+
+    python benchmarks/tune_grid.py snake --algo dqn --num-envs 8 --engine torch
+    python benchmarks/tune_grid.py gym:CartPole-v1 --algo ppo --num-envs 4 --update-steps 512 \\
+        --engine torch --backend process
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
+from math import exp, log
+from statistics import median
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from briskrl.bench.paired import Duel
+from briskrl.cli.train import read_words
+from briskrl.tune.config import TuneConfig
+from briskrl.tune.run import find_space, tune
+from briskrl.tune.space import Point, Space
+from briskrl.tune.trials import TrialError, Trials
+
+BEST_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class GridConfig:
+    """How to compare."""
+
+    rounds: Annotated[int, Meta(ge=1)] = 5
+    """Slices of every point."""
+    slice_s: Annotated[float, Meta(gt=0)] = 0.25
+    """Seconds per slice."""
+    budget: Annotated[float, Meta(gt=0)] = 120.0
+    """Seconds that the tuner has."""
+    repeats: Annotated[int, Meta(ge=1)] = 3
+    """Times that the tuner starts anew, each with a seed of its own."""
+    pairs: Annotated[int, Meta(ge=2)] = 24
+    """Pairs of slices that each winner has with the best of the grid."""
+
+
+def grid(space: Space, trials: Trials, config: GridConfig) -> dict[Point, float]:
+    """Median logarithm of every point's rate over the round's typical one; the fastest first."""
+    rng, points = np.random.default_rng(0), space.points
+    logs: dict[Point, list[float]] = {point: [] for point in points}
+    for number in range(config.rounds):
+        rates = {}
+        for index in rng.permutation(len(points)):
+            try:
+                rates[points[index]] = log(trials.rate(points[index]))
+            except TrialError as error:
+                print(f"{points[index]}: {error}", file=sys.stderr)
+        typical = median(rates.values())
+        for point, value in rates.items():
+            logs[point].append(value - typical)
+        print(f"round {number + 1} of {config.rounds}", file=sys.stderr, flush=True)
+    known = {point: median(some) for point, some in logs.items() if len(some) == config.rounds}
+    return dict(sorted(known.items(), key=lambda item: -item[1]))
+
+
+def main(argv: list[str]) -> None:
+    config, args = read_words(argv, prog="tune_grid.py", own=GridConfig)
+    bench: GridConfig = args.own
+    space = find_space(config, TuneConfig())
+    begin = time.perf_counter()
+    with closing(Trials(space, "wall", bench.slice_s)) as trials:
+        found = grid(space, trials, bench)
+        grid_s = time.perf_counter() - begin
+        best = next(iter(found))
+        print(f"| {' | '.join([*space.axes, 'speed'])} |")
+        print("|" + " --- |" * (len(space.axes) + 1))
+        shown = dict.fromkeys([*list(found)[:BEST_SHOWN], space.start])
+        for point in shown:
+            cells = [str(value) for _, value in point.values]
+            print(f"| {' | '.join(cells)} | {exp(found[point] - found[best]):.3f} |")
+        print(f"\n{len(found)} points x {bench.rounds} slices in {grid_s:.0f} s.\n")
+        for repeat in range(bench.repeats):
+            settings = TuneConfig(budget=bench.budget, fresh=True)
+            outcome = tune(replace(config, seed=config.seed + repeat), settings)
+            winner = next(p for p in space.points if p.values == outcome.best.values)
+            duel = Duel(lambda: trials.rate(best), lambda point=winner: trials.rate(point))
+            for _ in range(bench.pairs if winner != best else 0):
+                duel.pair()
+            told = duel.estimate()
+            ratio = f"{told.ratio:.3f} ({told.low:.3f} to {told.high:.3f})"
+            gain = outcome.gain
+            gained = (
+                "-" if gain is None else f"{gain.ratio:.2f} ({gain.low:.2f} to {gain.high:.2f})"
+            )
+            tried = f"{len(outcome.findings.gains)} of {outcome.points}"
+            print(
+                f"- seed {repeat}, {outcome.seconds:.0f} s, {tried} points tried: {outcome.best}; "
+                f"{gained} times the start, {ratio if winner != best else '1, the same point'} of "
+                f"the grid's best",
+                flush=True,
+            )
+    print(f"\nMade by `python benchmarks/tune_grid.py {shlex.join(argv)}`.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,233 @@
+"""What may be tuned, between which bounds, and what each setting does to learning.
+
+Three kinds of settings. Engine, threads and backend change who computes, not what: runs differ as
+runs with different seeds do. The number of environments and `overlap` change how old the policy is
+that collects, which is harmless within bounds that are derived from the algorithm's own settings.
+Everything else changes what is learnt, and is tuned only on request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from math import log2
+from typing import Any
+
+from briskrl.algos.config import DQNConfig, OnPolicyConfig
+from briskrl.train.config import TrainConfig
+from briskrl.tune.config import TuneConfig
+
+SMALLEST = 8
+"""Fewest environments tried; one call steps them all, so fewer only raise the cost of the call."""
+MOST_ENVS = {"gym": 256}
+"""Most environments tried, by family: those of Gymnasium are Python objects, stepped one by one."""
+MOST_ENVS_COMPILED = 16_384
+TARGET_SHARE = 8
+"""An iteration's updates are at most this part of the period of the target network."""
+BUFFER_SHARE = 64
+"""An iteration's transitions are at most this part of the replay memory."""
+STARTS_SHARE = 4
+"""An iteration's transitions are at most this part of those collected before learning starts."""
+STEPS_EACH = 1000
+"""Every environment takes at least so many steps in the run."""
+SMALLEST_MINIBATCH = 64
+
+KINDS = {
+    "engine": "rounding only",
+    "threads": "rounding only",
+    "backend": "nothing; a run with async cannot be repeated to the bit",
+    "num_envs": "how many transitions the acting policy is old, within bounds",
+    "overlap": "updates are one iteration late",
+    "minibatch": "the size of updates: tuned because you asked",
+}
+"""What each setting changes in a run besides its speed."""
+
+Value = int | str | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One setting of every axis, in the order of the space."""
+
+    values: tuple[tuple[str, Value], ...]
+
+    def __getitem__(self, axis: str) -> Value:
+        return dict(self.values)[axis]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{axis} {_show(value)}" for axis, value in self.values)
+
+    def as_dict(self) -> dict[str, Value]:
+        """Axes and their values."""
+        return dict(self.values)
+
+    def differs_in(self, other: Point) -> list[str]:
+        """The axes in which two points of one space differ."""
+        return [axis for axis, value in self.values if value != other[axis]]
+
+
+class Space:
+    """The points that may be tried, and the configs they stand for.
+
+    Args:
+        config: Where tuning starts, complete.
+        settings: What to keep and what to tune besides.
+        cores: Cores that this process may use.
+        fused: Whether the fused engine can compute these networks.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        settings: TuneConfig,
+        *,
+        cores: int,
+        fused: bool,
+    ) -> None:
+        self.config = config
+        self._replays = isinstance(config.algo_config, DQNConfig)
+        free = "num_envs" in settings.also
+        axes: dict[str, list[Value]] = {
+            "num_envs": list(self._env_counts(free)),
+            "threads": list(_thread_counts(config.num_threads, cores)),
+            "engine": ["fused", "torch"] if fused else ["torch"],
+        }
+        if config.env.partition(":")[0] == "gym":
+            axes["backend"] = ["sync", "process", "async"]
+            if "vector" in settings.also:
+                axes["backend"].append("vector")
+        if self._replays and fused and cores > 1:
+            axes["overlap"] = [False, True]
+        if "minibatch" in settings.also and not self._replays:
+            axes["minibatch"] = list(self._minibatches())
+        self._free = free
+        self.start = Point(tuple((axis, self._present(axis)) for axis in axes))
+        for axis in set(settings.keep) & set(axes):
+            axes[axis] = [self.start[axis]]
+        self.axes = {axis: tuple(values) for axis, values in axes.items()}
+
+    @property
+    def points(self) -> list[Point]:
+        """The start, and every other point that can work."""
+        found = [self.start]
+        for values in product(*self.axes.values()):
+            point = Point(tuple(zip(self.axes, values, strict=True)))
+            if point != self.start and self._can_work(point):
+                found.append(point)
+        return found
+
+    def apply(self, point: Point) -> TrainConfig:
+        """The config that a point stands for; the start's stays as it is, to the letter."""
+        if point == self.start:
+            return self.config
+        config, values = self.config, point.as_dict()
+        algo, env = config.algo_config, config.env_config
+        plain = ("threads", "engine", "overlap")
+        changes: dict[str, Any] = {axis: values[axis] for axis in plain if axis in values}
+        num_envs = int(values["num_envs"])
+        if num_envs != config.num_envs:
+            changes |= self._with_envs(num_envs)
+            algo = changes.pop("algo_config", algo)
+        if "minibatch" in values:
+            algo = replace(algo, minibatch_size=int(values["minibatch"]))
+        if "backend" in values:
+            waits = values["backend"] == "async"
+            env = replace(env, backend=values["backend"], min_ready=env.min_ready if waits else 0)
+        return replace(config, **changes, algo_config=algo, env_config=env)
+
+    def distance(self, point: Point) -> float:
+        """How much a point changes: with near ties, less change is better."""
+        changed = point.differs_in(self.start)
+        far = float(len(changed))
+        if "num_envs" in changed:
+            far += abs(log2(int(point["num_envs"]) / self.config.num_envs))
+        return far + (10.0 if "minibatch" in changed else 0.0)
+
+    def _present(self, axis: str) -> Value:
+        """The start's own value; `auto` stays `auto`, as a value of its own."""
+        config = self.config
+        if axis == "backend":
+            return str(config.env_config.backend)
+        if axis == "minibatch":
+            return int(config.algo_config.minibatch_size)
+        value: Value = config.num_threads if axis == "threads" else getattr(config, axis)
+        return value
+
+    def _can_work(self, point: Point) -> bool:
+        values = point.as_dict()
+        if not values.get("overlap"):
+            return True
+        return values["engine"] in ("fused", "auto") and values.get("backend") != "async"
+
+    def _env_counts(self, free: bool) -> Iterator[int]:
+        """Powers of two within the bounds, and the present number."""
+        config = self.config
+        family = config.env.partition(":")[0]
+        most = max(config.num_envs, MOST_ENVS.get(family, MOST_ENVS_COMPILED))
+        fits = self._is_harmless if not free else (lambda _: True)
+        counts = {2**power for power in range(15)} | {config.num_envs}
+        for count in sorted(counts):
+            if count == config.num_envs or (SMALLEST <= count <= most and fits(count)):
+                yield count
+
+    def _is_harmless(self, count: int) -> bool:
+        """Whether learning with so many environments is what it was."""
+        config, algo = self.config, self.config.algo_config
+        steps = config.budget.steps
+        if count > config.num_envs and steps is not None and count * STEPS_EACH > steps:
+            return False
+        if self._replays:
+            return count < config.num_envs or count <= most_replaying(algo)
+        if isinstance(algo, OnPolicyConfig):
+            return _keeps_rollout(algo, config.num_envs, count)
+        return False
+
+    def _with_envs(self, count: int) -> dict[str, Any]:
+        """The changes that go with another number of environments."""
+        config = self.config
+        changes: dict[str, Any] = {"num_envs": count}
+        if not self._replays and not self._free:
+            rollout = config.num_envs * config.algo_config.update_steps
+            changes["algo_config"] = replace(config.algo_config, update_steps=rollout // count)
+        if config.max_episodes is not None:
+            # It counts per environment; the run is to be as long as before.
+            changes |= {"max_episodes": None, "episodes": config.budget.episodes}
+        return changes
+
+    def _minibatches(self) -> Iterator[int]:
+        algo, num_envs = self.config.algo_config, self.config.num_envs
+        rollout = num_envs * algo.update_steps
+        sizes = {2**power for power in range(21) if SMALLEST_MINIBATCH <= 2**power <= rollout}
+        yield from sorted(sizes | {algo.minibatch_size})
+
+
+def most_replaying(algo: DQNConfig) -> int:
+    """The most environments with which the policy that collects is never much out of date."""
+    period = float(algo.target_every)
+    if algo.target_unit == "updates":
+        period /= algo.ratio
+    bounds = (period / TARGET_SHARE, algo.buffer_size / BUFFER_SHARE)
+    return int(min(*bounds, max(algo.learning_starts, 1) / STARTS_SHARE))
+
+
+def _keeps_rollout(algo: OnPolicyConfig, present: int, count: int) -> bool:
+    """Whether the rollout can stay as large, and long enough for advantages to look ahead.
+
+    An advantage weighs what comes k steps later with (gamma * lambda)^k, so steps beyond the sum of
+    these weights matter little. With lambda 1 it looks to the rollout's end, which has to stay.
+    """
+    rollout = present * algo.update_steps
+    if rollout % count or algo.gae_lambda >= 1:
+        return False
+    horizon = 1 / (1 - algo.gamma * algo.gae_lambda)
+    return rollout // count >= min(algo.update_steps, horizon)
+
+
+def _thread_counts(present: int, cores: int) -> list[int]:
+    doubled = {2**power for power in range(11) if 2**power <= cores}
+    return sorted(doubled | {cores, present})
+
+
+def _show(value: Value) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,157 @@
+"""Slices of real training, without run folders: steps per second of a config, a moment at a time.
+
+Every config has a session of its own, which stays open between slices, as far as there is room. A
+slice ends with an update, so that it holds collecting and learning in their true proportion, and
+sessions are past the beginning: they learn from the first moments on, and explore as they would for
+most of the run.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from time import perf_counter, process_time
+from typing import Any
+
+import psutil
+import torch
+
+from briskrl.algos.config import DQNConfig
+from briskrl.core.errors import BriskError
+from briskrl.train.config import TrainConfig
+from briskrl.train.resolve import complete
+from briskrl.train.session import Session
+from briskrl.train.warmup import warm_up
+from briskrl.tune.config import Objective
+from briskrl.tune.space import Point, Space
+
+MOST_OPEN = 10
+"""Sessions open at a time; each holds a replay memory, some hold processes."""
+LONGEST_OPENING_S = 5.0
+"""What building and warming up takes at most; the rest is compiling."""
+LONG = 2
+"""Planned durations after which a slow slice is cut off."""
+SETTLE_S = 0.05
+"""Training after the first update that does not count."""
+ENDLESS = 10**12
+"""Steps of a run that never nears its end: schedules stay where they begin."""
+
+
+class TrialError(BriskError):
+    """A config that cannot train here; the message says why."""
+
+
+class Trials:
+    """Slices of the points of a space.
+
+    Args:
+        space: What may be tried.
+        objective: Whether a slice counts steps per second or per CPU second.
+        seconds: How long a slice is, at least.
+        patience_s: How long to wait for an update.
+    """
+
+    def __init__(
+        self, space: Space, objective: Objective, seconds: float, patience_s: float = 60.0
+    ) -> None:
+        self._space = space
+        self._clock = perf_counter if objective == "wall" else cpu_seconds
+        self._seconds = seconds
+        self._patience_s = patience_s
+        self.compiling_s = 0.0
+        """Seconds spent on compiling, which happens once per machine."""
+        self._open: OrderedDict[Point, Session] = OrderedDict()
+        self._threads_before = torch.get_num_threads()
+
+    def rate(self, point: Point, floor: float = 0.0) -> float:
+        """Steps per second of one slice.
+
+        Args:
+            point: What to train.
+            floor: Steps per second below which the exact rate does not matter. A slice that stays
+                below it is cut off, be it within a rollout.
+
+        Raises:
+            TrialError: Its session cannot be built, or fails.
+        """
+        try:
+            if point not in self._open:
+                session = self._begin(point)
+                settled = self._slice(session, SETTLE_S, floor)
+                if settled < floor:
+                    return settled
+            self._open.move_to_end(point)
+            return self._slice(self._open[point], self._seconds, floor)
+        except Exception as error:
+            self._discard(point)
+            kind = "" if isinstance(error, BriskError) else f"{type(error).__name__}: "
+            raise TrialError(f"{kind}{error}") from error
+
+    def close(self) -> None:
+        """Release everything; may be called twice."""
+        for point in list(self._open):
+            self._discard(point)
+        torch.set_num_threads(self._threads_before)
+
+    def _begin(self, point: Point) -> Session:
+        """A new session, warmed up; the one unused for longest makes room for it."""
+        while len(self._open) >= MOST_OPEN:
+            self._discard(next(iter(self._open)))
+        begin = perf_counter()
+        session = Session(for_trial(self._space.apply(point)))
+        self._open[point] = session
+        warm_up(session)
+        self.compiling_s += max(0.0, perf_counter() - begin - LONGEST_OPENING_S)
+        return session
+
+    def _slice(self, session: Session, seconds: float, floor: float) -> float:
+        """Train for so long and until the next update, which is where slices begin, too."""
+        torch.set_num_threads(session.config.num_threads)
+        clock, steps = session.clock, session.clock.env_steps
+        before, begin = self._clock(), perf_counter()
+        spent = 0.0
+        while spent < seconds:
+            updates = clock.updates
+            while clock.updates == updates:
+                session.iterate()
+                spent = perf_counter() - begin
+                if spent > LONG * self._seconds and clock.env_steps - steps < floor * spent:
+                    return (clock.env_steps - steps) / spent
+                if spent > seconds + self._patience_s:
+                    raise TrialError(f"There was no update within {self._patience_s:.0f} s.")
+        return (clock.env_steps - steps) / max(self._clock() - before, 1e-9)
+
+    def _discard(self, point: Point) -> None:
+        session = self._open.pop(point, None)
+        if session is not None:
+            session.close()
+
+
+def for_trial(config: TrainConfig) -> TrainConfig:
+    """The config as it trains for most of its run, from the first moment on."""
+    algo: Any = config.algo_config
+    if isinstance(algo, DQNConfig):
+        algo = replace(algo, learning_starts=0, epsilon_start=algo.epsilon_end)
+    return complete(
+        replace(
+            config,
+            steps=ENDLESS,
+            episodes=None,
+            max_episodes=None,
+            run_dir=None,
+            warmup=True,
+            algo_config=algo,
+        )
+    )
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of those that it has started and that still run."""
+    children = 0.0
+    for child in psutil.Process().children(recursive=True):
+        try:
+            times = child.cpu_times()
+        except psutil.Error:
+            continue
+        children += times.user + times.system
+    return process_time() + children

@@ -1,0 +1,232 @@
+"""Tuning from start to proof."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from briskrl.core.errors import ConfigError
+from briskrl.train.config import TrainConfig
+from briskrl.train.resolve import complete
+from briskrl.tune import run as module
+from briskrl.tune.config import TuneConfig
+from briskrl.tune.memory import recall, target_key
+from briskrl.tune.run import Outcome, Tuning, tune
+from briskrl.tune.search import Progress
+from briskrl.tune.space import Point, Space
+from briskrl.tune.trials import TrialError
+
+CONFIG = complete(TrainConfig(num_envs=8, engine="torch"))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+class Model:
+    """Rates of a machine as a function of the point, with noise; slices take a few milliseconds
+    of a clock of their own."""
+
+    compiling_s = 0.0
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int = 0, **gains: float) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._gains = gains
+        self.slices: list[Point] = []
+        monkeypatch.setattr(module, "perf_counter", lambda: 0.05 * len(self.slices))
+
+    def rate(self, point: Point, floor: float = 0.0) -> float:
+        self.slices.append(point)
+        gain = np.prod([self._gains.get(str(value), 1.0) for _, value in point.values])
+        return 1000.0 * float(gain) * exp(0.1 * self._rng.standard_normal())
+
+
+def outcome(model: Any, config: TrainConfig = CONFIG, **options: Any) -> Outcome:
+    stop = options.pop("stop", lambda: False)
+    tell = options.pop("tell", lambda progress: None)
+    settings = TuneConfig(**({"budget": 12.0} | options))
+    space = Space(config, settings, cores=2, fused=True)
+    return Tuning(space, settings, model, stop, tell).run()
+
+
+def test_a_proven_winner_replaces_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = outcome(Model(monkeypatch, fused=3.0))
+    assert found.is_proven
+    assert found.gain is not None
+    assert found.gain.low > 2
+    assert found.config == replace(CONFIG, engine="fused", **without_engine(found.best))
+    assert found.best["engine"] == "fused"
+
+
+def without_engine(point: Point) -> dict[str, Any]:
+    return {axis: value for axis, value in point.values if axis != "engine"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_nothing_is_faster_the_start_stays(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = outcome(Model(monkeypatch, seed, fused=0.5), seed_config(seed))
+    if found.is_proven:
+        # One interval in forty lies above 1 by chance; then the gain it claims must be small.
+        assert found.gain is not None
+        assert found.gain.low < 1.02
+    else:
+        assert found.config == seed_config(seed)
+
+
+def seed_config(seed: int) -> TrainConfig:
+    return replace(CONFIG, seed=seed)
+
+
+def test_what_is_slower_in_the_proof_is_not_taken_however_fast_it_seemed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = Model(monkeypatch, fused=3.0)
+    told: list[Progress] = []
+
+    class Tiring(Model):
+        def rate(self, point: Point, floor: float = 0.0) -> float:
+            tired = told and told[-1].stage == "proof" and point["engine"] == "fused"
+            return super().rate(point) / (4.0 if tired else 1.0)
+
+    model.__class__ = Tiring
+    found = outcome(model, tell=told.append)
+    assert found.best["engine"] == "fused"
+    assert not found.is_proven
+    assert found.gain is not None
+    assert found.gain.is_slower
+    assert found.config is CONFIG
+    assert recall(target_key(CONFIG, "wall")) is None
+
+
+def test_a_winner_that_breaks_in_the_proof_makes_room_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Progress] = []
+
+    class Breaking(Model):
+        broken: Point | None = None
+
+        def rate(self, point: Point, floor: float = 0.0) -> float:
+            proof = bool(told) and told[-1].stage == "proof"
+            if proof and point["engine"] == "fused" and self.broken in (None, point):
+                self.broken = point
+                raise TrialError("It broke at last.")
+            return super().rate(point)
+
+    model = Breaking(monkeypatch, fused=3.0)
+    found = outcome(model, tell=told.append)
+    assert model.broken is not None
+    assert found.findings.skipped[model.broken] == "It broke at last."
+    assert found.best != model.broken
+    assert found.is_proven
+
+
+def test_winners_are_remembered_and_proven_again_without_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = outcome(Model(monkeypatch, fused=3.0))
+    assert first.remembered is None
+    model = Model(monkeypatch, 1, fused=3.0)
+    again = outcome(model)
+    assert again.remembered is not None
+    assert again.best == first.best
+    assert again.is_proven
+    assert set(model.slices) == {first.start, first.best}
+    # Another start of the same target profits as well.
+    other = outcome(Model(monkeypatch, 2, fused=3.0), replace(CONFIG, num_envs=16))
+    assert other.remembered is not None
+    assert other.best == first.best
+
+
+def test_a_remembered_winner_that_wins_no_more_leads_to_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert outcome(Model(monkeypatch, fused=3.0, threads=2.0)).is_proven
+    model = Model(monkeypatch, 1, fused=0.4)
+    again = outcome(model)
+    assert again.remembered is None
+    assert len(set(model.slices)) > 10
+    assert not again.is_proven or again.best["engine"] == "torch"
+
+
+def test_a_fresh_search_asks_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome(Model(monkeypatch, fused=3.0))
+    again = outcome(Model(monkeypatch, 1, fused=3.0), fresh=True)
+    assert again.remembered is None
+    assert len(again.findings.gains) > 10
+
+
+def test_a_first_interrupt_leads_to_a_short_proof_of_the_best_so_far(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = Model(monkeypatch, fused=3.0)
+    found = outcome(model, budget=120.0, stop=lambda: len(model.slices) > 30)
+    assert found.interrupted
+    assert found.is_proven
+    assert found.gain is not None
+    assert found.gain.pairs <= 60
+    assert len(model.slices) < 31 + 2 * 60
+
+
+def test_an_interrupt_in_the_proof_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Progress] = []
+    found = outcome(
+        Model(monkeypatch, fused=1.01),
+        tell=told.append,
+        stop=lambda: sum(each.stage == "proof" for each in told) > 2,
+    )
+    assert found.interrupted
+    assert not found.is_proven
+    assert found.config is CONFIG
+
+
+def test_a_second_interrupt_gives_the_best_so_far_unproven(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Impatient(Model):
+        def rate(self, point: Point, floor: float = 0.0) -> float:
+            if len(self.slices) == 60:
+                raise KeyboardInterrupt
+            return super().rate(point)
+
+    found = outcome(Impatient(monkeypatch, fused=3.0))
+    assert found.interrupted
+    assert not found.is_proven
+    assert found.gain is None
+    assert found.best["engine"] == "fused"
+    assert found.config is CONFIG
+
+
+def test_a_start_that_cannot_be_trained_is_refused_with_its_own_words() -> None:
+    config = complete(TrainConfig(overlap=True, engine="torch", num_envs=8))
+    with pytest.raises(ConfigError, match="overlap needs the fused engine"):
+        tune(config, TuneConfig(budget=5.0))
+    given = complete(TrainConfig(env="given"))
+    with pytest.raises(ConfigError, match="cannot be tuned"):
+        tune(given, TuneConfig(budget=5.0))
+
+
+def test_real_training_is_tuned_and_the_result_trains_as_much_per_step() -> None:
+    poor = complete(
+        TrainConfig(num_envs=8, engine="torch", algo_config={"net": [16], "batch_size": 16})
+    )
+    settings = TuneConfig(budget=4.0, keep=("threads", "overlap"))
+    found = tune(poor, settings)
+    assert found.is_proven
+    assert found.start_rate is not None
+    assert found.best_rate is not None
+    assert found.best_rate > found.start_rate > 0
+    assert found.best["engine"] == "fused"
+    assert found.config.algo_config == poor.algo_config
+    assert found.findings.skipped == {}
+    remembered = recall(target_key(poor, "wall"))
+    assert remembered is not None
+    assert remembered.values == found.best.as_dict()

@@ -1,0 +1,178 @@
+"""What may be tuned, and what tuning must not change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from briskrl.algos.config import DQNConfig, OnPolicyConfig
+from briskrl.core.config import to_dict
+from briskrl.train.config import TrainConfig
+from briskrl.train.resolve import complete
+from briskrl.tune.config import TuneConfig
+from briskrl.tune.space import Space, most_replaying
+
+
+def space(config: TrainConfig, *, cores: int = 2, fused: bool = True, **settings: Any) -> Space:
+    return Space(complete(config), TuneConfig(**settings), cores=cores, fused=fused)
+
+
+DQN = TrainConfig(num_envs=64)
+PPO = TrainConfig(env="gym:CartPole-v1", algo="ppo", num_envs=64)
+
+
+@pytest.mark.parametrize("config", [DQN, PPO, replace(PPO, env="snake", num_envs=1024)])
+def test_whatever_decides_what_is_learnt_stays(config: TrainConfig) -> None:
+    found = space(config)
+    before = to_dict(found.config)
+    may_change = {"num_envs", "threads", "engine", "overlap", "env_config", "algo_config"}
+    for point in found.points:
+        after = to_dict(found.apply(point))
+        assert {key for key in before if before[key] != after.get(key)} <= may_change
+        algo = {
+            key
+            for key in before["algo_config"]
+            if before["algo_config"][key] != after["algo_config"][key]
+        }
+        assert algo <= {"update_steps"}
+        env = {
+            key
+            for key in before["env_config"]
+            if before["env_config"][key] != after["env_config"][key]
+        }
+        assert env <= {"backend"}
+
+
+def test_rollouts_and_minibatches_stay_as_large_with_another_number_of_environments() -> None:
+    found = space(PPO)
+    counts = set()
+    for point in found.points:
+        config = found.apply(point)
+        assert config.num_envs * config.algo_config.update_steps == 64 * 32
+        assert config.algo_config.minibatches(config.num_envs) == 1
+        counts.add(config.num_envs)
+    assert counts == {8, 16, 32, 64}
+
+
+def test_rollouts_stay_longer_than_advantages_look_ahead() -> None:
+    config = replace(PPO, num_envs=8, algo_config={"update_steps": 256})
+    longest = 1 / (1 - 0.99 * 0.95)
+    lengths = {found.algo_config.update_steps for found in map_points(space(config))}
+    assert min(lengths) == 32 > longest > 16
+    short_sighted = replace(PPO, num_envs=8, algo_config={"update_steps": 256, "gae_lambda": 0.5})
+    lengths = {found.algo_config.update_steps for found in map_points(space(short_sighted))}
+    assert min(lengths) == 8
+
+
+def map_points(found: Space) -> list[TrainConfig]:
+    return [found.apply(point) for point in found.points]
+
+
+@pytest.mark.parametrize("algo", ["a2c", "reinforce"])
+def test_returns_that_end_with_the_rollout_keep_it(algo: str) -> None:
+    found = space(replace(PPO, algo=algo))
+    assert {config.algo_config.update_steps for config in map_points(found)} == {
+        found.config.algo_config.update_steps
+    }
+
+
+def test_with_a_replay_memory_the_acting_policy_stays_fresh() -> None:
+    # A quarter of 10,000 is 2,500; of 500 / 0.03125 = 16,000 an eighth is 2,000; the memory 2,048.
+    assert most_replaying(DQNConfig()) == 2000
+    assert most_replaying(DQNConfig(train_steps_ratio="quality")) == 250
+    assert most_replaying(DQNConfig(target_unit="steps", target_every=4000)) == 500
+    assert most_replaying(DQNConfig(buffer_size=10_000)) == 156
+    assert most_replaying(DQNConfig(learning_starts=100)) == 25
+    assert max(space(DQN).axes["num_envs"]) == 1024
+    poor = replace(DQN, num_envs=8, algo_config={"train_steps_ratio": "quality"})
+    assert space(poor).axes["num_envs"] == (8, 16, 32, 64, 128)
+
+
+def test_every_environment_takes_some_steps_in_a_short_run() -> None:
+    assert max(space(replace(DQN, steps=200_000)).axes["num_envs"]) == 128
+    assert max(space(replace(DQN, num_envs=512, steps=200_000)).axes["num_envs"]) == 512
+
+
+def test_a_start_beyond_the_bounds_may_stay_or_get_smaller() -> None:
+    counts = space(replace(DQN, num_envs=5000)).axes["num_envs"]
+    assert counts[-1] == 5000
+    assert counts[-2] == 4096
+    assert counts[0] == 8
+
+
+def test_the_start_stays_as_it_was_to_the_letter() -> None:
+    found = space(replace(PPO, threads="auto"))
+    assert found.start["engine"] == "auto"
+    assert found.start["backend"] == "auto"
+    assert found.apply(found.start) is found.config
+    assert found.points[0] == found.start
+    assert len(set(found.points)) == len(found.points)
+
+
+def test_as_many_episodes_are_trained_in_total_whatever_num_envs_is() -> None:
+    config = replace(DQN, max_episodes=10, steps=None)
+    assert {found.budget.episodes for found in map_points(space(config))} == {640}
+
+
+def test_engines_threads_and_overlap_are_those_that_can_work() -> None:
+    assert space(DQN, cores=6).axes["threads"] == (1, 2, 4, 6)
+    assert space(DQN, fused=False).axes["engine"] == ("torch",)
+    assert "overlap" not in space(DQN, fused=False).axes
+    assert "overlap" not in space(DQN, cores=1).axes
+    assert "overlap" not in space(PPO).axes
+    assert "backend" not in space(DQN).axes
+    gym = space(replace(DQN, env="gym:CartPole-v1"))
+    overlapping = [point for point in gym.points if point["overlap"]]
+    assert overlapping
+    for point in overlapping:
+        assert point["engine"] == "fused"
+        assert point["backend"] in ("sync", "process")
+
+
+def test_min_ready_goes_with_the_async_backend_alone() -> None:
+    config = replace(PPO, env_config={"backend": "async", "min_ready": 8})
+    for found in map_points(space(config)):
+        assert found.env_config.min_ready == (8 if found.env_config.backend == "async" else 0)
+        assert not found.env_config.check()
+
+
+def test_what_is_to_be_kept_is_kept() -> None:
+    found = space(replace(DQN, threads=2), keep=("num_envs", "threads", "backend"))
+    assert found.axes["num_envs"] == (64,)
+    assert found.axes["threads"] == (2,)
+    assert {point["engine"] for point in found.points} == {"auto", "fused", "torch"}
+
+
+def test_what_changes_learning_is_tuned_on_request_only() -> None:
+    assert "minibatch" not in space(PPO).axes
+    assert "vector" not in space(PPO).axes["backend"]
+    found = space(PPO, also=("minibatch", "vector"))
+    assert found.axes["minibatch"] == (64, 128, 256, 512, 1024, 2048, 4096)
+    assert "vector" in found.axes["backend"]
+    assert {c.algo_config.minibatch_size for c in map_points(found)} == set(found.axes["minibatch"])
+    free = space(PPO, also=("num_envs",))
+    assert max(free.axes["num_envs"]) == 256
+    for config in map_points(free):
+        assert config.algo_config.update_steps == OnPolicyConfig().update_steps
+    assert "minibatch" not in space(DQN, also=("minibatch",)).axes
+
+
+def test_every_point_is_a_config_that_passes_all_checks() -> None:
+    for config in (DQN, PPO, replace(DQN, env="gym:CartPole-v1", threads="auto")):
+        for found in map_points(space(config, also=("minibatch", "num_envs", "vector"))):
+            assert complete(found) == found
+
+
+def test_less_change_is_nearer() -> None:
+    found = space(DQN)
+    by_axis = {
+        tuple(point.differs_in(found.start)): found.distance(point) for point in found.points
+    }
+    assert by_axis[()] == 0
+    assert by_axis[("engine",)] == 1
+    far, near = (
+        next(found.distance(p) for p in found.points if p["num_envs"] == n) for n in (1024, 128)
+    )
+    assert far > near

@@ -1,0 +1,140 @@
+"""Slices of real sessions."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from briskrl.train.config import TrainConfig
+from briskrl.train.resolve import complete
+from briskrl.tune import trials as module
+from briskrl.tune.config import TuneConfig
+from briskrl.tune.space import Space
+from briskrl.tune.trials import TrialError, Trials, cpu_seconds, for_trial
+
+TINY = TrainConfig(
+    num_envs=16, engine="fused", algo_config={"net": [8], "learning_starts": 5000, "batch_size": 8}
+)
+
+
+def space(config: TrainConfig = TINY, **settings: Any) -> Space:
+    return Space(complete(config), TuneConfig(**settings), cores=1, fused=True)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """All sessions that are built."""
+    made: list[Any] = []
+    real = module.Session
+
+    def build(config: TrainConfig) -> Any:
+        made.append(real(config))
+        return made[-1]
+
+    monkeypatch.setattr(module, "Session", build)
+    return made
+
+
+def test_slices_learn_at_the_ratio_of_the_config_from_the_first_moment(opened: list[Any]) -> None:
+    found = space()
+    with closing(Trials(found, "wall", 0.02)) as trials:
+        assert trials.rate(found.start) > 0
+        clock = opened[0].clock
+        steps, updates = clock.env_steps, clock.updates
+        for _ in range(3):
+            trials.rate(found.start)
+        assert len(opened) == 1
+        assert clock.updates - updates == (clock.env_steps - steps) / 32
+
+
+def test_slices_of_policy_gradients_are_whole_rollouts(opened: list[Any]) -> None:
+    config = TrainConfig(algo="ppo", num_envs=16, algo_config={"net": [8], "update_steps": 32})
+    found = space(config)
+    with closing(Trials(found, "cpu", 0.01)) as trials:
+        for _ in range(3):
+            trials.rate(found.start)
+            assert opened[0].clock.env_steps % (16 * 32) == 0
+
+
+def test_what_cannot_be_trained_is_told_and_does_not_stay_open(opened: list[Any]) -> None:
+    found = space(replace(TINY, overlap=True, engine="torch"))
+    with closing(Trials(found, "wall", 0.01)) as trials:
+        with pytest.raises(TrialError, match="overlap needs the fused engine"):
+            trials.rate(found.start)
+        assert trials.rate(found.points[1]) > 0
+
+
+def test_a_fault_of_any_kind_is_a_fault_of_the_point(opened: list[Any]) -> None:
+    found = space()
+    with closing(Trials(found, "wall", 0.01)) as trials:
+        trials.rate(found.start)
+        opened[0].iterate = lambda: 1 / 0
+        with pytest.raises(TrialError, match="ZeroDivisionError"):
+            trials.rate(found.start)
+        # A new session takes the place of the broken one.
+        assert trials.rate(found.start) > 0
+
+
+def test_only_so_many_sessions_are_open_at_a_time(
+    opened: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_OPEN", 2)
+    closed: list[Any] = []
+    found = space()
+    first, second, third = found.points[:3]
+    with closing(Trials(found, "wall", 0.01)) as trials:
+        for point in (first, second):
+            trials.rate(point)
+        for session in opened:
+            real = session.close
+            session.close = lambda real=real, session=session: (closed.append(session), real())
+        trials.rate(first)
+        trials.rate(third)
+        assert closed == [opened[1]]
+
+
+def test_a_hopeless_slice_is_cut_off_within_its_rollout(opened: list[Any]) -> None:
+    config = TrainConfig(algo="ppo", num_envs=16, algo_config={"net": [8], "update_steps": 30_000})
+    found = space(config)
+    with closing(Trials(found, "wall", 0.005)) as trials:
+        assert trials.rate(found.start, floor=1e12) < 1e12
+        assert opened[0].clock.updates == 0
+
+
+def test_a_slice_without_an_update_ends_in_time() -> None:
+    config = TrainConfig(algo="ppo", num_envs=16, algo_config={"net": [8], "update_steps": 30_000})
+    found = space(config)
+    with (
+        closing(Trials(found, "wall", 0.005, patience_s=0.02)) as trials,
+        pytest.raises(TrialError, match="no update"),
+    ):
+        trials.rate(found.start)
+
+
+def test_torch_has_its_threads_back_afterwards() -> None:
+    before = torch.get_num_threads()
+    found = space(replace(TINY, threads=1))
+    trials = Trials(found, "wall", 0.01)
+    trials.rate(found.start)
+    trials.close()
+    trials.close()
+    assert torch.get_num_threads() == before
+
+
+def test_trials_explore_and_learn_as_for_most_of_the_run() -> None:
+    config = complete(replace(TINY, max_episodes=3, run_dir="runs/x"))
+    found = for_trial(config)
+    assert found.algo_config.epsilon_start == config.algo_config.epsilon_end
+    assert found.algo_config.learning_starts == 0
+    assert (found.max_episodes, found.run_dir) == (None, None)
+    assert found.algo_config.train_steps_ratio == config.algo_config.train_steps_ratio
+
+
+def test_cpu_time_counts_and_never_runs_backwards() -> None:
+    first = cpu_seconds()
+    sum(range(1_000_000))
+    assert cpu_seconds() > first > 0
