@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import torch
+from numba.core import event
 
 from briskrl.algos.config import DQNConfig
 from briskrl.core.errors import BriskError
@@ -27,8 +28,6 @@ from briskrl.tune.space import Point, Space
 
 MOST_OPEN = 10
 """Sessions open at a time; each holds a replay memory, some hold processes."""
-LONGEST_OPENING_S = 5.0
-"""What building and warming up takes at most; the rest is compiling."""
 LONG = 2
 """Planned durations after which a slow slice is cut off."""
 SETTLE_S = 0.05
@@ -97,11 +96,10 @@ class Trials:
         """A new session, warmed up; the one unused for longest makes room for it."""
         while len(self._open) >= MOST_OPEN:
             self._discard(next(iter(self._open)))
-        begin = perf_counter()
-        session = Session(for_trial(self._space.apply(point)))
-        self._open[point] = session
-        warm_up(session)
-        self.compiling_s += max(0.0, perf_counter() - begin - LONGEST_OPENING_S)
+        with event.install_timer("numba:compile", self._excuse):
+            session = Session(for_trial(self._space.apply(point)))
+            self._open[point] = session
+            warm_up(session)
         return session
 
     def _slice(self, session: Session, seconds: float, floor: float) -> float:
@@ -120,6 +118,9 @@ class Trials:
                 if spent > seconds + self._patience_s:
                     raise TrialError(f"There was no update within {self._patience_s:.0f} s.")
         return (clock.env_steps - steps) / max(self._clock() - before, 1e-9)
+
+    def _excuse(self, seconds: float) -> None:
+        self.compiling_s += seconds
 
     def _discard(self, point: Point) -> None:
         session = self._open.pop(point, None)
