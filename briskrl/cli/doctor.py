@@ -58,8 +58,6 @@ def run(argv: list[str]) -> int:
     args, words = parser.parse_known_args(argv)
     _check(args)
     subject, config = _subject(args.TARGET, words)
-    if config is None and (args.apply or args.apply_all):
-        raise ConfigError(f"{LEGACY} has no config to write; its cures are in our own loop.")
     report = _examine(subject, args)
     if config is not None and (args.apply or args.apply_all) and not report.interrupted:
         report = _apply(subject, config, report, args)
@@ -103,6 +101,8 @@ def _check(args: argparse.Namespace) -> None:
         )
     written = [args.html] if args.html else []
     if args.apply or args.apply_all:
+        if args.TARGET == LEGACY:
+            raise ConfigError(f"{LEGACY} has no config to write; its cures are in our own loop.")
         written.append(args.out)
     for name in written:
         path = Path(name)
