@@ -132,6 +132,16 @@ class EnginesBench:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareBench:
+    """Training on an environment against training on CartPole with the same network."""
+
+    slices: Slices = 15
+    """Turns of each side."""
+    seconds: Seconds = 0.5
+    """CPU seconds per turn, about."""
+
+
+@dataclass(frozen=True, slots=True)
 class RatioBench:
     """What each update ratio costs and buys."""
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from typing import Any
 
 from briskrl.bench.config import (
@@ -18,8 +14,9 @@ from briskrl.bench.config import (
     RolloutBench,
     WildfireBench,
 )
+from briskrl.cli.bench_table import tell
 from briskrl.cli.flags import Parser, add_flags, flag_layer, flag_name
-from briskrl.cli.listing import columns, count, shares
+from briskrl.cli.listing import columns
 from briskrl.core.config import build, field_hints
 from briskrl.core.errors import BriskError, ConfigError, nearest
 from briskrl.train.resolve import env_config_class
@@ -34,6 +31,7 @@ COMMANDS = {
     "peers": "ours against Stable-Baselines3 and SBX",
     "rollout": "collecting a rollout against acting and stepping alone",
     "backends": "worker processes for Gymnasium environments against Gymnasium's own",
+    "env-share": "whether an environment slows training down, at equal networks",
     "engines": "the fused engine against torch, and two threads against one",
     "ratio": "what each preset of --train-steps-ratio costs, and what it buys",
     "machine": "what this machine can do, for runs to be compared with",
@@ -245,6 +243,7 @@ def run(argv: list[str]) -> int:
         "peers": _peers,
         "rollout": _rollout,
         "backends": _backends,
+        "env-share": _env_share,
         "engines": _engines,
         "ratio": _ratio,
         "machine": _machine,
@@ -263,7 +262,7 @@ def _wildfire(words: list[str]) -> int:
     bench = build(WildfireBench, flag_layer(args, {"": WildfireBench}).values)
     from briskrl.bench.wildfire import measure_wildfire
 
-    return _tell(lambda: measure_wildfire(bench), as_json=args.json, wait_s=bench.seconds + 5)
+    return tell(lambda: measure_wildfire(bench), as_json=args.json, wait_s=bench.seconds + 5)
 
 
 def _env(words: list[str]) -> int:
@@ -292,7 +291,7 @@ def _env(words: list[str]) -> int:
     from briskrl.bench.env import measure_env
 
     wait_s = bench.seconds + 1
-    return _tell(lambda: measure_env(bench, name, settings), as_json=args.json, wait_s=wait_s)
+    return tell(lambda: measure_env(bench, name, settings), as_json=args.json, wait_s=wait_s)
 
 
 def _train(words: list[str]) -> int:
@@ -311,7 +310,7 @@ def _train(words: list[str]) -> int:
         )
     from briskrl.bench.train import measure_train
 
-    return _tell(lambda: measure_train(config), as_json=args.json, wait_s=(config.steps or 0) / 4e4)
+    return tell(lambda: measure_train(config), as_json=args.json, wait_s=(config.steps or 0) / 4e4)
 
 
 def _legacy(words: list[str]) -> int:
@@ -321,7 +320,7 @@ def _legacy(words: list[str]) -> int:
     from briskrl.bench.versus import measure_legacy
 
     wait_s = 2 * (bench.slices + 1) * bench.seconds + 5
-    return _tell(lambda: measure_legacy(bench), as_json=args.json, wait_s=wait_s)
+    return tell(lambda: measure_legacy(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _peers(words: list[str]) -> int:
@@ -332,7 +331,7 @@ def _peers(words: list[str]) -> int:
 
     sides = {"dqn": 3, "ppo": 6, "whole": 3, None: 9}[bench.only]
     wait_s = sides * (bench.slices + 1) * bench.seconds + 10
-    return _tell(lambda: measure_peers(bench), as_json=args.json, wait_s=wait_s)
+    return tell(lambda: measure_peers(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _rollout(words: list[str]) -> int:
@@ -342,7 +341,7 @@ def _rollout(words: list[str]) -> int:
     from briskrl.bench.rollout import measure_rollout
 
     wait_s = (bench.slices + 1) * bench.seconds + 5
-    return _tell(lambda: measure_rollout(bench), as_json=args.json, wait_s=wait_s)
+    return tell(lambda: measure_rollout(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _engines(words: list[str]) -> int:
@@ -352,7 +351,7 @@ def _engines(words: list[str]) -> int:
     from briskrl.bench.engines import measure_engines
 
     wait_s = 16 * (bench.slices + 1) * bench.seconds + 20
-    return _tell(lambda: measure_engines(bench), as_json=args.json, wait_s=wait_s)
+    return tell(lambda: measure_engines(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _backends(words: list[str]) -> int:
@@ -362,7 +361,7 @@ def _backends(words: list[str]) -> int:
     from briskrl.bench.backends import measure_backends
 
     wait_s = 8 * (bench.slices + 1) * bench.seconds + 5
-    return _tell(lambda: measure_backends(bench), as_json=args.json, wait_s=wait_s)
+    return tell(lambda: measure_backends(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _ratio(words: list[str]) -> int:
@@ -371,13 +370,19 @@ def _ratio(words: list[str]) -> int:
     return run_ratio(words)
 
 
+def _env_share(words: list[str]) -> int:
+    from briskrl.cli.env_share import run as run_share
+
+    return run_share(words)
+
+
 def _machine(words: list[str]) -> int:
     parser = _parser("machine", MACHINE_HELP, MACHINE_EXAMPLES, MachineBench)
     args = parser.parse(words)
     bench = build(MachineBench, flag_layer(args, {"": MachineBench}).values)
     from briskrl.bench.machine import measure
 
-    return _tell(lambda: measure(bench), as_json=args.json, wait_s=bench.seconds + 2)
+    return tell(lambda: measure(bench), as_json=args.json, wait_s=bench.seconds + 2)
 
 
 def _parser(name: str, told: str, examples: str, cls: type, *, places: str = "") -> Parser:
@@ -386,36 +391,3 @@ def _parser(name: str, told: str, examples: str, cls: type, *, places: str = "")
     add_flags(parser, cls)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
-
-
-def _tell(measure: Callable[[], Any], *, as_json: bool, wait_s: float) -> int:
-    """Measure, and print what came out."""
-    if sys.stderr.isatty():
-        print(f"measuring, about {wait_s:.0f} s of CPU ...", file=sys.stderr, flush=True)
-    figures = asdict(measure())
-    if as_json:
-        print(json.dumps(figures, allow_nan=False), flush=True)
-    else:
-        print(columns(list(_rows(figures))), flush=True)
-    return 0
-
-
-def _rows(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Names and values for a table; figures inside figures have names with dots."""
-    for name, value in figures.items():
-        if isinstance(value, dict) and name != "phases":
-            yield from _rows(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, _show(name, value)
-
-
-def _show(name: str, value: object) -> str:
-    if isinstance(value, dict):
-        return shares(value)
-    if isinstance(value, tuple):
-        return ", ".join(_show(name, part) for part in value)
-    if isinstance(value, float):
-        return count(value) if value >= 1000 else f"{value:.4g}"
-    if isinstance(value, int) and name not in ("threads", "slices", "num_envs"):
-        return f"{value:,}"
-    return "-" if value is None else str(value)

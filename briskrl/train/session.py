@@ -47,6 +47,7 @@ class Session:
         self.streams = Streams(config.seed)
         refuse_unlike_stages(config)
         self.curriculum = Curriculum(config.curriculum)
+        self._env_stage = self.curriculum.stage
         self.env = env or self._make_env()
         spec = self.env.env_spec
         compute = Compute(

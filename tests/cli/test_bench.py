@@ -174,7 +174,7 @@ def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
     [
         (
             ("wind",),
-            "'wind'. Known: backends, engines, env, legacy, machine, peers, rollout, train.",
+            "'wind'. Known: backends, engines, env, env-share, legacy, machine, peers, rollout, train.",
         ),
         (("legcy",), "Did you mean 'legacy'?"),
         (("env", "snak"), "Did you mean 'snake'?"),
@@ -209,7 +209,7 @@ def test_mistakes_are_told_in_one_paragraph(
 
 @pytest.mark.parametrize(
     "words",
-    [(), ("env",), ("train",), ("legacy",), ("peers",), ("rollout",), ("machine",)],
+    [(), ("env",), ("train",), ("legacy",), ("peers",), ("rollout",), ("env-share",), ("machine",)],
     ids=" ".join,
 )
 def test_help_teaches_without_loading_anything_heavy(brisk: Brisk, words: tuple[str, ...]) -> None:
