@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from briskrl.algos.engines import Engines
@@ -20,6 +21,10 @@ class Algorithm(Protocol):
 
     def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
         """Decide for N environments, exploring; writes `out`."""
+        ...
+
+    def imitating(self) -> AbstractContextManager[None]:
+        """While entered, updates imitate whoever filled the memory."""
         ...
 
     def flops(self, num_envs: int) -> Flops:

@@ -83,10 +83,20 @@ class DQNConfig:
     """Channels of the convolutions; unset means 16,32 for a cnn body and six of 16 for an fcn."""
     grad_accumulation: Annotated[int, Meta(ge=1)] = 1
     """Pieces that every batch is computed in, to save memory; the update stays the same."""
+    pretrain_from: str | None = None
+    """Teacher whose games fill the memory before the first step, for example dpv-iterative."""
+    pretrain_transitions: Annotated[int, Meta(ge=1)] = 10_000
+    """Transitions that the teacher plays; at most as many as the memory holds."""
+    pretrain_steps: Annotated[int, Meta(ge=0)] = 0
+    """Gradient updates on the teacher's games before the first step."""
+    margin: Annotated[float, Meta(ge=0)] = 0.8
+    """By how much the teacher's action should be worth more than any other while pretraining."""
+    margin_coef: Annotated[float, Meta(ge=0)] = 1.0
+    """Weight of that large-margin loss beside the usual one (DQfD, Hester 2018)."""
 
     def check(self) -> list[str]:
         """Combinations that cannot work, one sentence each."""
-        wrong = []
+        wrong = _wrong_pretraining(self.pretrain_from, self.pretrain_steps)
         ratio = self.train_steps_ratio
         if isinstance(ratio, float | int) and not ratio > 0:
             wrong.append(f"train_steps_ratio must be above 0, not {ratio}.")
@@ -187,6 +197,10 @@ class OnPolicyConfig:
     """Weight of the value loss."""
     normalize_advantage: bool = True
     """Scale the advantages of every minibatch to mean 0 and deviation 1."""
+    baseline: Literal["values", "peers"] = "values"
+    """What returns are compared with: what the value network expected, or the mean return of all
+    environments from the same step on. Peers are for environments that run in step through whole
+    episodes under the same chance."""
     max_grad_norm: Annotated[float, Meta(ge=0)] = 0.5
     """Gradients are scaled down to this norm; 0 leaves them alone."""
     target_kl: Annotated[float, Meta(ge=0)] = 0.0
@@ -223,15 +237,27 @@ class OnPolicyConfig:
     """Widths of the hidden layers, for example 64,64."""
     channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
     """Channels of the convolutions; unset means 16,32 for a cnn body and six of 16 for an fcn."""
+    pretrain_from: str | None = None
+    """Teacher to imitate before the first step, for example dpv-iterative."""
+    pretrain_steps: Annotated[int, Meta(ge=0)] = 0
+    """Gradient updates on the teacher's games before the first step; whole rollouts are learnt."""
+    pretrain_lr: Annotated[float, Meta(gt=0)] = 1e-3
+    """Adam's step size while pretraining."""
+    pretrain_entropy_coef: Annotated[float, Meta(ge=0)] = 0.0
+    """Weight of the bonus for undecided policies while pretraining: with 0.14 the alternatives to a
+    teacher's action keep about a tenth of the chance, among 400 actions."""
 
     def check(self) -> list[str]:
         """Combinations that cannot work, one sentence each."""
+        wrong = _wrong_pretraining(self.pretrain_from, self.pretrain_steps)
+        if self.pretrain_from and not self.pretrain_steps:
+            wrong.append("pretrain_from needs pretrain_steps, the updates to imitate it with.")
         if self.grad_accumulation > self.minibatch_size:
-            return [
+            wrong.append(
                 f"grad_accumulation {self.grad_accumulation} is larger than minibatch_size "
                 f"{self.minibatch_size}; a minibatch cannot be cut into empty pieces."
-            ]
-        return []
+            )
+        return wrong
 
     def minibatches(self, num_envs: int) -> int:
         """Gradient updates per pass over one rollout of `num_envs` environments."""
@@ -278,3 +304,9 @@ ON_POLICY_PRESETS: dict[str, dict[str, object]] = {
     },
 }
 """What each name of the family switches on."""
+
+
+def _wrong_pretraining(teacher: str | None, steps: int) -> list[str]:
+    if steps and not teacher:
+        return ["pretrain_steps needs pretrain_from, whom to learn from."]
+    return []

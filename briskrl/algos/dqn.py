@@ -6,6 +6,9 @@ is refreshed, how much is explored, and the state. The engines compute.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 from briskrl.algos.config import DQNConfig
@@ -36,6 +39,8 @@ class DQN:
         self.config = config
         self.parts = _build_parts(config, spec, streams, compute)
         explore = EpsilonGreedy(num_actions(spec.action), streams["explore"])
+        self._explore, self._compute = explore, compute
+        self._imitator: ValueEngine | None = None
         self.engines: Engines[ValueEngine] = Engines(
             compute,
             torch=lambda: TorchValues(self.parts, explore, compute),
@@ -66,9 +71,20 @@ class DQN:
         """See OffPolicy.update."""
         if self.config.target_unit == "steps":
             self._sync_by_steps(clock.env_steps)
-        errors = self.engines.now.update(batch, updates, self._updates)
+        engine = self._imitator or self.engines.now
+        errors = engine.update(batch, updates, self._updates)
         self._updates += updates
         return errors
+
+    @contextmanager
+    def imitating(self) -> Iterator[None]:
+        """See Algorithm.imitating; torch computes, on the same networks and optimiser."""
+        self._imitator = TorchValues(self.parts, self._explore, self._compute, imitates=True)
+        try:
+            yield
+        finally:
+            self._imitator = None
+            self.engines.now.refresh()
 
     def flops(self, num_envs: int) -> Flops:
         """See Algorithm.flops."""
@@ -76,7 +92,8 @@ class DQN:
 
     def progress(self, clock: Clock) -> dict[str, float]:
         """Mean loss and gradient norm since the last call, and the current epsilon."""
-        figures = {"epsilon": self.epsilon(clock), **self.engines.now.drain()}
+        engine = self._imitator or self.engines.now
+        figures = {"epsilon": self.epsilon(clock), **engine.drain()}
         return {**figures, **self.parts.guard.drain()}
 
     def _sync_by_steps(self, env_steps: int) -> None:

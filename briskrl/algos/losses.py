@@ -32,6 +32,22 @@ def huber(prediction: Tensor, target: Tensor, weight: Tensor | None = None) -> T
     return (functional.smooth_l1_loss(prediction, target, reduction="none") * weight).mean()
 
 
+def large_margin(values: Tensor, taught: Tensor, margin: float) -> Tensor:
+    """How much less than `margin` the teacher's actions lead (B,), at least 0 (Hester 2018, eq. 2).
+
+    All actions are compared with, illegal ones too: nobody knows any more what was legal then, and
+    it does no harm to think little of what cannot be done.
+
+    Args:
+        values: (B, A) of all actions.
+        taught: (B, 1) actions of the teacher.
+        margin: The lead that is asked for.
+    """
+    own = values.gather(1, taught)
+    rivals = (values + margin).scatter(1, taught, own)
+    return rivals.amax(1) - own.squeeze(1)
+
+
 def project_distribution(
     probabilities: Tensor, reward: Tensor, discount: Tensor, support: Tensor
 ) -> Tensor:

@@ -8,7 +8,9 @@ that learning starts from, whatever policy the data is from (Espeholt 2018; Quee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -42,6 +44,7 @@ class OnPolicyAgent:
         self, config: OnPolicyConfig, spec: EnvSpec, streams: Streams, compute: Compute
     ) -> None:
         self.config = config
+        self._compute, self._inputs = compute, spec.obs.size
         self.parts = parts = _build_parts(config, spec, streams, compute)
         self.engines: Engines[PolicyEngine] = Engines(
             compute,
@@ -49,6 +52,7 @@ class OnPolicyAgent:
             fused=lambda: FusedPolicies(parts, spec.obs.size, compute.threads),
             refusal=_fused_refusal(parts),
         )
+        self._imitator: PolicyEngine | None = None
         self._rng = streams["explore"]
         self._appraiser = Appraiser(gamma=config.gamma, gae_lambda=config.gae_lambda)
         self._moments = RunningMoments(spec.obs.size) if config.normalize_obs else None
@@ -75,21 +79,55 @@ class OnPolicyAgent:
             self._reward_scale.add(newest)
             self._appraiser.scale_rewards(self._reward_scale.factor, RewardScale.LIMIT)
         for rollout in rollouts:
-            self._appraiser.appraise(rollout, self.engines.now)
+            self._appraiser.appraise(rollout, self._imitator or self.engines.now)
+            if self.config.baseline == "peers":
+                np.subtract(
+                    rollout.ret, rollout.ret.mean(axis=1, keepdims=True), out=rollout.advantage
+                )
         self._explained_variance = explained_variance(newest)
         if self._moments is not None:
             steps = newest.obs[:-1]
             self._moments.add(steps.reshape(-1, *steps.shape[2:]))
             self._moments_changed = True
+            if self._imitator is not None:
+                self._use_moments()
 
     def update(self, batch: Minibatch, clock: Clock) -> bool:
         """See OnPolicy.update."""
+        if self._imitator is not None:
+            self._imitator.compute(batch, np.ones_like(batch.advantage))
+            self._imitator.step(self.config.pretrain_lr)
+            return True
         engine, target_kl = self.engines.now, self.config.target_kl
         engine.compute(batch, self._advantages(batch))
         if target_kl > 0 and engine.divergence() > target_kl:
             return False
         engine.step(self._lr(clock))
         return True
+
+    @contextmanager
+    def imitating(self) -> Iterator[None]:
+        """See Algorithm.imitating.
+
+        The plain policy gradient with an advantage of 1 everywhere is the gradient of the cross
+        entropy, so the same engine does it; values learn the teacher's returns. The optimiser is
+        another one: what it knows of the steepness here would mislead it later.
+        """
+        config = replace(
+            self.config, clip=0.0, clip_value=0.0, entropy_coef=self.config.pretrain_entropy_coef
+        )
+        parts = replace(
+            self.parts, config=config, guard=_build_guard(config, self.parts.flat, self._compute)
+        )
+        if self.engines.name == "fused":
+            self._imitator = FusedPolicies(parts, self._inputs, self._compute.threads)
+        else:
+            self._imitator = TorchPolicies(parts, self._compute)
+        try:
+            yield
+        finally:
+            self._imitator = None
+            self.engines.now.refresh()
 
     def _advantages(self, batch: Minibatch) -> Floats:
         size = len(batch.advantage)
@@ -112,7 +150,8 @@ class OnPolicyAgent:
 
     def progress(self, clock: Clock) -> dict[str, float]:
         """Means of the loss's parts since the last call, and the current step size."""
-        figures = {"lr": self._lr(clock), **self.engines.now.drain()}
+        engine = self._imitator or self.engines.now
+        figures = {"lr": self._lr(clock), **engine.drain()}
         figures |= self.parts.guard.drain()
         if self._explained_variance is not None:
             figures["explained_variance"] = self._explained_variance
@@ -155,10 +194,13 @@ def _build_parts(
     init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
     network = policy_network(config, spec.obs, distribution, init).to(compute.device)
     flat = FlatParameters(network)
-    guard = GuardedAdam(
+    return PolicyParts(config, network, flat, _build_guard(config, flat, compute), distribution)
+
+
+def _build_guard(config: OnPolicyConfig, flat: FlatParameters, compute: Compute) -> GuardedAdam:
+    return GuardedAdam(
         flat, compute, lr=config.lr, eps=config.adam_eps, max_norm=config.max_grad_norm
     )
-    return PolicyParts(config, network, flat, guard, distribution)
 
 
 def _fused_refusal(parts: PolicyParts) -> str | None:

@@ -16,6 +16,7 @@ from briskrl.algos.explore import EpsilonGreedy
 from briskrl.algos.losses import (
     cross_entropy,
     huber,
+    large_margin,
     legal_values,
     project_distribution,
     td_target,
@@ -28,10 +29,25 @@ from briskrl.nets.pieces import pieces
 
 
 class TorchValues:
-    """See ValueEngine."""
+    """See ValueEngine.
 
-    def __init__(self, parts: ValueParts, explore: EpsilonGreedy, compute: Compute) -> None:
+    Args:
+        parts: What to act and learn with.
+        explore: Mixes random actions in.
+        compute: Where and how.
+        imitates: Whether batches hold a teacher's actions, which are to be worth more than others.
+    """
+
+    def __init__(
+        self,
+        parts: ValueParts,
+        explore: EpsilonGreedy,
+        compute: Compute,
+        *,
+        imitates: bool = False,
+    ) -> None:
         self._parts = parts
+        self._imitates = imitates
         self._explore = explore
         self._compute = compute
         self._evaluate_online: Callable[[Tensor], Tensor] = compute.compiled(parts.online)
@@ -148,17 +164,28 @@ class TorchValues:
     def _gradient_of_values(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
-        prediction = of_actions(self._predict(obs), action)  # (B, 1)
-        self._backward(huber(prediction, target, weight))
+        out = self._predict(obs)
+        prediction = of_actions(out, action)  # (B, 1)
+        self._backward(huber(prediction, target, weight) + self._imitation(out, action))
         return prediction.detach() - target
 
     def _gradient_of_distributions(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
-        logits = of_actions(self._predict(obs), action)  # (B, 1, Z)
+        out = self._predict(obs)
+        logits = of_actions(out, action)  # (B, 1, Z)
         losses = cross_entropy(logits.squeeze(1), target.squeeze(1))
-        self._backward(losses.mean() if weight is None else (losses * weight.squeeze(1)).mean())
+        loss = losses.mean() if weight is None else (losses * weight.squeeze(1)).mean()
+        self._backward(loss + self._imitation(out, action))
         return losses.detach()
+
+    def _imitation(self, out: Tensor, action: Tensor) -> Tensor | float:
+        """What the loss has to say about a teacher."""
+        config = self._parts.config
+        if not self._imitates or config.margin_coef == 0:
+            return 0.0
+        values = action_values(out, self._support)
+        return config.margin_coef * large_margin(values, action, config.margin).mean()
 
     def _predict(self, obs: Tensor) -> Tensor:
         with self._compute.precision():

@@ -61,6 +61,10 @@ class EnvFamily:
     """Hand-written players by name, the best first."""
     suites: Mapping[str, str] = field(default_factory=dict)
     """Official evaluations by name: addresses "module:function" of `briskrl.envs.suites.Suite`."""
+    teacher: str = ""
+    """Address "module:function" of (env, name) -> Teacher; empty if nobody can demonstrate."""
+    teachers: tuple[str, ...] = ()
+    """Names that `teacher` knows."""
     member: str = ""
     """An example of what follows the colon in names of this family; empty if it has one alone."""
 
@@ -169,6 +173,8 @@ ENVS.add(
                 "wildfire-own",
             )
         },
+        teacher="briskrl.envs.wildfire.planning.demonstrate:Demonstrator",
+        teachers=("dpv", *_BASELINES, "random"),
     ),
 )
 ENVS.add(

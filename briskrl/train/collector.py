@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from briskrl.algos.base import Algorithm
 from briskrl.core.clock import Clock
 from briskrl.core.phase import Phase, PhaseTimer
-from briskrl.core.types import Array, EpisodeStats, State, StepBuffers
+from briskrl.core.types import Array, Bools, Decision, EpisodeStats, State, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.train.staging import Rows
+
+
+class Actor(Protocol):
+    """Whoever decides what environments do."""
+
+    def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
+        """Decide for N environments; writes `out`."""
+        ...
 
 
 class Collecting(Protocol):
@@ -50,12 +57,12 @@ class Collector:
     """Steps all environments once per call, with buffers allocated once."""
 
     def __init__(
-        self, env: VecEnv, algo: Algorithm, rows: Rows, timer: PhaseTimer, clock: Clock
+        self, env: VecEnv, actor: Actor, rows: Rows, timer: PhaseTimer, clock: Clock
     ) -> None:
         self._env = env
         self._rows = rows
         # Looked up once: what a step of the loop does besides acting and stepping adds up.
-        self._calls = (rows.row, algo.act, env.step_into, rows.advance, env.drain_stats)
+        self._calls = (rows.row, actor.act, env.step_into, rows.advance, env.drain_stats)
         self._num_envs = env.num_envs
         self._timer = timer
         self._spans = [timer[phase] for phase in (Phase.ACT, Phase.ENV, Phase.STORE, Phase.LOG)]

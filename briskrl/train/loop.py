@@ -14,6 +14,7 @@ from briskrl.envs.given import GIVEN, adapt
 from briskrl.train.atomic import replace as replace_file
 from briskrl.train.config import TrainConfig
 from briskrl.train.hooks import CheckpointHook, Hook, ReportHook
+from briskrl.train.pretrain import pretrain
 from briskrl.train.report import Reporter, RunResult, Silent, StopReason
 from briskrl.train.resolve import complete, load_config
 from briskrl.train.run import Run
@@ -112,9 +113,10 @@ def _go(
         with StopRequest() as stop:
             _prepare(run, resumed=resumed)
             begun = True
-            stopped = _iterate(run, [*own, *hooks], stop)
+            stopped = _pretrain(run, stop) or _iterate(run, [*own, *hooks], stop)
             run.report()
-            run.save()
+            if session.pretrained:
+                run.save()
             result = run.finish(stopped)
     except BaseException as error:
         if begun:
@@ -150,6 +152,18 @@ def _prepare(run: Run, *, resumed: bool) -> None:
         replace_file(run.folder.config_path, to_toml(config).encode())
     run.reporter.on_note(session.engine_note)
     run.begin(seconds)
+
+
+def _pretrain(run: Run, stop: StopRequest) -> StopReason | None:
+    """Learn from a teacher, if one is wanted; returns why it was given up, if it was."""
+    session = run.session
+    if session.pretrained:
+        return None
+    if not pretrain(session, note=run.reporter.on_note, stops=lambda: stop.requested is not None):
+        # Half of it cannot be continued exactly; without a checkpoint a resume begins again.
+        return stop.requested
+    run.save()
+    return stop.requested
 
 
 def _iterate(run: Run, hooks: Sequence[Hook], stop: StopRequest) -> StopReason:

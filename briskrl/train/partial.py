@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.algos.base import Algorithm
 from briskrl.core.clock import Clock
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import Bools, Decision, EpisodeStats, Ints, State, StepBuffers
 from briskrl.envs.base import PartialVecEnv
 from briskrl.memory.base import Memory
-from briskrl.train.collector import load_view, saved_view
+from briskrl.train.collector import Actor, load_view, saved_view
 
 
 class PartialCollector:
@@ -22,7 +21,7 @@ class PartialCollector:
 
     Args:
         env: The environments.
-        algo: Who acts.
+        actor: Who acts.
         memory: Where transitions go.
         timer: Where the time is counted.
         clock: Where progress is counted.
@@ -33,7 +32,7 @@ class PartialCollector:
     def __init__(
         self,
         env: PartialVecEnv,
-        algo: Algorithm,
+        actor: Actor,
         memory: Memory,
         timer: PhaseTimer,
         clock: Clock,
@@ -42,7 +41,7 @@ class PartialCollector:
         on_policy: bool,
     ) -> None:
         self._env = env
-        self._algo = algo
+        self._actor = actor
         self._memory = memory
         self._timer = timer
         self._clock = clock
@@ -114,7 +113,7 @@ class PartialCollector:
         if self.now.mask is not None and self._before.mask is not None:
             mask = np.take(self.now.mask, ids, axis=0, out=self._before.mask[:count], mode="clip")
         decision = Decision(self._decision.action[:count], self._decision.log_prob[:count])
-        self._algo.act(obs, mask, self._clock, decision)
+        self._actor.act(obs, mask, self._clock, decision)
         self._chosen.action[ids] = decision.action
         self._chosen.log_prob[ids] = decision.log_prob
 

@@ -14,12 +14,13 @@ from briskrl.core.spec import EnvSpec
 from briskrl.core.types import EpisodeStats, ObsCodec, State
 from briskrl.envs.base import CodedVecEnv, PartialVecEnv, VecEnv
 from briskrl.envs.make import make_env
+from briskrl.envs.teachers import refuse_teacher
 from briskrl.memory.base import Memory, ReplayMemory, RolloutMemory
 from briskrl.memory.registry import MEMORIES
 from briskrl.nets.compute import Compute
 from briskrl.train.cadence import CADENCES, Cadence
 from briskrl.train.checkpoint import RunState
-from briskrl.train.collector import Collecting, Collector
+from briskrl.train.collector import Actor, Collecting, Collector
 from briskrl.train.config import TrainConfig
 from briskrl.train.curriculum import Curriculum, refuse_unlike_stages
 from briskrl.train.device import Arithmetic, choose_device
@@ -46,6 +47,11 @@ class Session:
         self.timer = PhaseTimer()
         self.streams = Streams(config.seed)
         refuse_unlike_stages(config)
+        teacher = config.algo_config.pretrain_from
+        if teacher is not None:
+            refuse_teacher(config.env, teacher)
+        self.pretrained = teacher is None
+        """Whether all has been learnt from the teacher, if there is one."""
         self.curriculum = Curriculum(config.curriculum)
         self._env_stage = self.curriculum.stage
         self.env = env or self._make_env()
@@ -62,16 +68,21 @@ class Session:
         self.algo = build_algorithm(config, spec, self.streams, compute)
         self.memory, self.cadence, self.learner = self._build_parts(spec)
         self.overlap = self._build_overlap() if config.overlap else None
-        self.collector = self._build_collector(spec)
+        self.collector = self.build_collector()
         self.engine_note = _describe_engine(self.algo)
         """Which engine computes, and why."""
         self.last_collected = 0
         """Transitions of the last iteration."""
         self._arithmetic = Arithmetic(config.num_threads)
 
+    @property
+    def start_seed(self) -> int:
+        """Seed of the first episodes, which no neighbouring run shares."""
+        return derive_seed(self.config.seed, "env")
+
     def start(self) -> None:
-        """Begin the first episodes, with a seed that no neighbouring run shares."""
-        self.collector.start(derive_seed(self.config.seed, "env"))
+        """Begin the first episodes."""
+        self.collector.start(self.start_seed)
 
     def iterate(self) -> EpisodeStats:
         """Collect transitions, do the updates due; returns the episodes that ended."""
@@ -101,6 +112,7 @@ class Session:
                 "streams": self.streams.state(),
                 "engine": self.algo.engines.name,
                 "owed": 0 if self.overlap is None else self.overlap.owed,
+                "pretrained": self.pretrained,
             }
         )
         parts = {
@@ -127,6 +139,7 @@ class Session:
         if self.overlap is not None:
             self.overlap.owed = bookkeeping["owed"]
         self.streams.load_state(bookkeeping["streams"])
+        self.pretrained = bookkeeping.get("pretrained", True)
         self.clock.load_state(clock)
 
     def close(self) -> None:
@@ -149,10 +162,9 @@ class Session:
 
     def _open_stage(self) -> None:
         """Exchange the environments for those of the present stage."""
-        spec = self.env.env_spec
         self.env.close()
         self.env = self._make_env()
-        self.collector = self._build_collector(spec)
+        self.collector = self.build_collector()
 
     def _make_env(self) -> VecEnv:
         config = self.config
@@ -211,14 +223,15 @@ class Session:
         )
         return Overlap(self.learner, engines.now, self.timer)
 
-    def _build_collector(self, spec: EnvSpec) -> Collecting:
-        env, memory = self.env, self.memory
+    def build_collector(self, actor: Actor | None = None) -> Collecting:
+        """What collects into the memory; `actor` decides instead of the algorithm."""
+        env, memory, actor = self.env, self.memory, actor or self.algo
         holds_rollouts = hasattr(memory, "row")
         if getattr(env, "partial", False):
             partial = cast(PartialVecEnv, env)
             return PartialCollector(
                 partial,
-                self.algo,
+                actor,
                 memory,
                 self.timer,
                 self.clock,
@@ -229,10 +242,10 @@ class Session:
         if holds_rollouts:
             rows = cast(RolloutMemory, memory)
         else:
-            rows = Staging(memory, spec, env.num_envs)
+            rows = Staging(memory, env.env_spec, env.num_envs)
         if self.overlap is not None:
             rows = AwaitedRows(rows, self.overlap)
-        return Collector(env, self.algo, rows, self.timer, self.clock)
+        return Collector(env, actor, rows, self.timer, self.clock)
 
 
 def build_algorithm(config: TrainConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> Any:

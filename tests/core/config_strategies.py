@@ -72,9 +72,16 @@ def dqn(drawn: dict[str, Any]) -> DQNConfig:
         v_min=min(config.v_min, config.v_max),
         v_max=max(config.v_min, config.v_max) + 1,
         grad_accumulation=min(config.grad_accumulation, config.batch_size),
+        **untaught(config),
         # Far from zero one more is no more: such bounds are legal only without a distribution.
         atoms=config.atoms if max(abs(config.v_min), abs(config.v_max)) < 1e9 else 1,
     )
+
+
+def untaught(config: DQNConfig | OnPolicyConfig) -> dict[str, Any]:
+    """Without pretraining unless there is both a teacher and something to do."""
+    taught = config.pretrain_from and config.pretrain_steps
+    return {} if taught else {"pretrain_from": None, "pretrain_steps": 0}
 
 
 def snake(drawn: dict[str, Any]) -> SnakeConfig:
@@ -91,7 +98,7 @@ def snake(drawn: dict[str, Any]) -> SnakeConfig:
 def on_policy(drawn: dict[str, Any]) -> OnPolicyConfig:
     config = OnPolicyConfig(**drawn)
     pieces = min(config.grad_accumulation, config.minibatch_size)
-    return replace(config, grad_accumulation=pieces)
+    return replace(config, grad_accumulation=pieces, **untaught(config))
 
 
 dqn_configs = fields(DQNConfig).map(dqn)

@@ -113,9 +113,10 @@ class WildfireConfig:
     reward: Literal["delta", "relative", "terminal"] = "delta"
     """Percent points of burned area avoided by each step; the same over the untreated area; or
     minus the burned percentage when all is done."""
-    fires: Literal["episode", "fixed", "fresh", "test"] = "episode"
-    """Which fires count: drawn per episode, one set per landscape, drawn per step, or the held-out
-    set that suites measure with."""
+    fires: Literal["episode", "round", "fixed", "fresh", "test"] = "episode"
+    """Which fires count: drawn per episode; drawn per round, the same for all environments in their
+    n-th episode on a landscape; one set per landscape; drawn per step; or the held-out set that
+    suites measure with."""
     n_fires: Count = 32
     """Fires in a sample."""
     illegal: Literal["noop", "raise"] = "noop"
@@ -132,6 +133,11 @@ class WildfireConfig:
     """Which baseline fills the plane `plan`: the cell it would treat first is brightest."""
     plan_fires: Count = 512
     """Training fires that baselines plan with."""
+    teacher_plans: Annotated[int, Meta(ge=1, le=4096)] = 1
+    """Plans per landscape that a baseline demonstrates as a teacher, each made with other fires; an
+    agent that imitates many knows more than one good cell."""
+    teacher_fires: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    """Training fires that a teacher makes each plan with; 0 takes plan_fires."""
 
     def check(self) -> list[str]:
         """Combinations that cannot work, one sentence each."""

@@ -121,6 +121,11 @@ class WildfireVecEnv(NativeVecEnv):
     def _ended(self) -> NDArray[np.int16]:
         return self._games.view(np.int16)[:, k.ENDED]
 
+    def start(self, seed: int, out: StepBuffers) -> None:
+        """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
+        self._ints[:, k.EPISODE] = 0
+        super().start(seed, out)
+
     def step_into(self, actions: Array, out: StepBuffers) -> None:
         """Advance every episode by one step, writing all of `out`.
 
@@ -133,6 +138,8 @@ class WildfireVecEnv(NativeVecEnv):
 
     def reset(self, *, seed: Seeds = None, options: Infos | None = None) -> tuple[Array, Infos]:
         """Begin new episodes; see NativeVecEnv. infos["action_mask"] is (N, H * W)."""
+        if seed is not None:
+            self._ints[:, k.EPISODE] = 0
         obs, infos = super().reset(seed=seed, options=options)
         return obs, self._with_mask(infos)
 
@@ -151,11 +158,19 @@ class WildfireVecEnv(NativeVecEnv):
             )
         self._ints[:, k.PINNED] = ids + 1
 
+    def playing(self) -> Ints:
+        """Which landscape of the pool each episode plays, (N,)."""
+        return self._ints[:, k.LAND].astype(np.int64)
+
+    def episode_keys(self) -> Ints:
+        """A random number from 0 on that stays with each episode, (N,)."""
+        return (self._games[:, k.KEY] >> np.uint64(32)).astype(np.int64)
+
     def peek(self) -> dict[str, Array]:
         """The episodes as plain numbers, (N,) each; treated is (N, H * W)."""
         f64, ints = self._games.view(np.float64), self._ints
         return {
-            "landscape": ints[:, k.LAND].astype(np.int64),
+            "landscape": self.playing(),
             "steps": ints[:, k.STEPS].astype(np.int64),
             "spent": ints[:, k.SPENT].astype(np.int64),
             "budget": ints[:, k.BUDGET].astype(np.int64),

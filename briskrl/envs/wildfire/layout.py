@@ -19,6 +19,7 @@ _MODES = {
     "fixed": k.MODE_SET,
     "test": k.MODE_SET,
     "fresh": k.MODE_FRESH,
+    "round": k.MODE_ROUND,
 }
 _REWARDS = {
     "delta": k.REWARD_DELTA,

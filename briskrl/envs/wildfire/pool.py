@@ -77,6 +77,8 @@ def pool_of(config: WildfireConfig) -> Pool:
         reward=plain.reward,
         illegal=plain.illegal,
         illegal_penalty=plain.illegal_penalty,
+        teacher_plans=plain.teacher_plans,
+        teacher_fires=plain.teacher_fires,
         fires=config.fires if config.fires in ("fixed", "test") else plain.fires,
         n_fires=config.n_fires if config.fires in ("fixed", "test") else plain.n_fires,
     )

@@ -34,6 +34,8 @@ RNG, RETURN, LOSS_FIRST, LOSS, FIRE_RNG, KEY = range(6)
 """Words of a row; losses are shares of all value."""
 LAND, STEPS, SPENT, BUDGET, TREATED, DROPPED, PINNED = range(12, 19)
 """Halves of words; PINNED is a landscape plus one, or 0 for any."""
+EPISODE = 22
+"""A half: how many episodes have begun since the env was seeded."""
 ENDED = 40
 """A quarter of a word."""
 ROW_SCALARS = 16
@@ -89,7 +91,7 @@ R_CHANNEL = 48
 R_STENCIL = 80
 CHANNEL_TREATED, CHANNEL_LEGAL, CHANNEL_BUDGET = -1, -2, -3
 """Other codes are numbers of static planes."""
-MODE_EPISODE, MODE_SET, MODE_FRESH = range(3)
+MODE_EPISODE, MODE_SET, MODE_FRESH, MODE_ROUND = range(4)
 REWARD_DELTA, REWARD_RELATIVE, REWARD_TERMINAL = range(3)
 SPENT_ALL, NONE_LEGAL = 1, 2
 """Causes of an episode's end."""
@@ -356,7 +358,11 @@ def restart(rules, pool, words, f64, i32, u32, f32, i16, i8, base, env, lane):
         number = mixed(key ^ STREAM_LANDSCAPE) >> _U32
         land = np.int64((number * np.uint64(rules[R_LANDSCAPES])) >> _U32)
     i32[half + LAND] = land
+    if rules[R_MODE] == MODE_ROUND:
+        # The same for all envs, whatever their seeds.
+        key = mixed((np.uint64(i32[half + EPISODE]) << _U32) ^ np.uint64(land))
     words[base + FIRE_RNG] = mixed(key ^ STREAM_FIRES)
+    i32[half + EPISODE] += 1
     for at in (STEPS, SPENT, TREATED, DROPPED):
         i32[half + at] = 0
     i32[half + BUDGET] = min(rules[R_BUDGET], pool[rules[P_COUNT] + land])
