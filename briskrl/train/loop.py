@@ -159,10 +159,10 @@ def _pretrain(run: Run, stop: StopRequest) -> StopReason | None:
     session = run.session
     if session.pretrained:
         return None
-    if not pretrain(session, note=run.reporter.on_note, stops=lambda: stop.requested is not None):
-        # Half of it cannot be continued exactly; without a checkpoint a resume begins again.
-        return stop.requested
-    run.save()
+    pretrain(session, note=run.reporter.on_note, stops=lambda: stop.requested is not None)
+    # Half of it cannot be continued exactly; without a checkpoint a resume begins again.
+    if session.pretrained:
+        run.save()
     return stop.requested
 
 

@@ -35,7 +35,7 @@ def pretrain(
     *,
     note: Callable[[str], None] = lambda text: None,
     stops: Callable[[], bool] = lambda: False,
-) -> bool:
+) -> list[float] | None:
     """Learn from the teacher that the config names, if it names one and that is still to be done.
 
     The session is then as if newly started, except for what was learnt: networks, statistics and
@@ -47,10 +47,11 @@ def pretrain(
         stops: Whether to give up.
 
     Returns:
-        Whether it is done; if not, the session is in no state to be saved.
+        How the loss fell: cross entropies, or value and margin losses. None if it was given up; the
+        session is in no state to be saved then.
     """
     if session.pretrained:
-        return True
+        return []
     config = session.config
     name = config.algo_config.pretrain_from
     note(f"pretraining: {name} plans its games")
@@ -60,9 +61,12 @@ def pretrain(
     collector.start(session.start_seed)
     replays = not hasattr(session.memory, "row")
     with session.algo.imitating():
-        learn = _from_replay if replays else _from_rollouts
-        if not learn(session, collector, note, stops):
-            return False
+        losses = (_replayed if replays else _rolled_out)(session, collector, stops)
+    if losses is None:
+        return None
+    updates = session.clock.updates - counted["updates"]
+    change = f", loss {losses[0]:.3f} at first, {losses[-1]:.3f} now" if losses else ""
+    note(f"pretrained: {session.clock.env_steps:,} steps of {name}, {updates:,} updates{change}")
     if not replays:
         session.memory.clear()
     session.clock.load_state(counted)
@@ -70,53 +74,40 @@ def pretrain(
     session.algo.progress(session.clock)
     session.start()
     session.pretrained = True
-    return True
+    return losses
 
 
-def _from_rollouts(
-    session: Session,
-    collector: Collecting,
-    note: Callable[[str], None],
-    stops: Callable[[], bool],
-) -> bool:
-    """Imitate whole rollouts until all updates are done; whether that was possible."""
-    wanted, seen = session.config.algo_config.pretrain_steps, []
+def _rolled_out(
+    session: Session, collector: Collecting, stops: Callable[[], bool]
+) -> list[float] | None:
+    """Imitate whole rollouts until all updates are done; returns their losses."""
+    losses: list[float] = []
     first = session.clock.updates
-    while session.clock.updates - first < wanted:
+    while session.clock.updates - first < session.config.algo_config.pretrain_steps:
         due = 0
         while not due:
-            count, _ = collector.collect()
-            due = session.cadence.due(count)
+            due = session.cadence.due(collector.collect()[0])
         session.learner.learn(due)
-        seen.append(session.algo.progress(session.clock)["policy_loss"])
+        losses.append(session.algo.progress(session.clock)["policy_loss"])
         if stops():
-            return False
-    done = session.clock.updates - first
-    note(f"pretrained: {done:,} updates, cross entropy {seen[0]:.3f} at first, {seen[-1]:.3f} now")
-    return True
+            return None
+    return losses
 
 
-def _from_replay(
-    session: Session,
-    collector: Collecting,
-    note: Callable[[str], None],
-    stops: Callable[[], bool],
-) -> bool:
-    """Fill the memory with the teacher's games, then learn; whether that was possible."""
-    config, collected, losses = session.config.algo_config, 0, []
+def _replayed(
+    session: Session, collector: Collecting, stops: Callable[[], bool]
+) -> list[float] | None:
+    """Fill the memory with the teacher's games, then learn; returns some losses."""
+    config, losses = session.config.algo_config, []
+    collected = 0
     while collected < min(config.pretrain_transitions, config.buffer_size):
         collected += collector.collect()[0]
         if stops():
-            return False
+            return None
     session.memory.cut(collector.now)
-    left = config.pretrain_steps
-    while left > 0:
-        count = min(left, UPDATES_AT_ONCE)
-        session.learner.learn(count)
-        losses.append(session.algo.progress(session.clock).get("loss", float("nan")))
-        left -= count
+    for left in range(config.pretrain_steps, 0, -UPDATES_AT_ONCE):
+        session.learner.learn(min(left, UPDATES_AT_ONCE))
+        losses.append(session.algo.progress(session.clock)["loss"])
         if stops():
-            return False
-    told = f", loss {losses[0]:.3f} at first, {losses[-1]:.3f} now" if losses else ""
-    note(f"pretrained: {collected:,} transitions, {config.pretrain_steps:,} updates{told}")
-    return True
+            return None
+    return losses

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from briskrl.algos.losses import (
     cross_entropy,
     huber,
+    large_margin,
     legal_values,
     project_distribution,
     surrogate,
@@ -153,3 +154,26 @@ def test_clipped_values_take_the_worse_error():
     # Moved by 0.5 at most: 1.5 is nearer to 0 than 5 is, but the worse one counts.
     assert value_error(value, before, ret, 0.5).tolist() == pytest.approx([25, 25, 1.44])
     assert value_error(value, before, torch.tensor(6.0), 0.5)[0].item() == pytest.approx(4.5**2)
+
+
+def test_large_margin_asks_the_teachers_action_to_lead():
+    values = torch.tensor([[1.0, 3.0, 2.5], [1.0, 3.0, 2.5], [0.0, 5.0, 1.0]])
+    losses = large_margin(values, torch.tensor([[1], [0], [1]]), 0.8)
+    # Leads by 0.5 and should by 0.8; trails by 2 and should lead; leads by 4, which is enough.
+    assert losses.tolist() == pytest.approx([0.3, 2.8, 0.0])
+
+
+def test_large_margin_pulls_the_teachers_action_and_its_best_rival_apart():
+    values = torch.tensor([[1.0, 3.0, 2.5]], requires_grad=True)
+    large_margin(values, torch.tensor([[0]]), 0.8).sum().backward()
+    assert values.grad.tolist() == [[-1.0, 1.0, 0.0]]
+
+
+@given(seed=st.integers(0, 1000), margin=st.floats(0, 3))
+def test_large_margin_is_the_written_formula(seed, margin):
+    rng = np.random.default_rng(seed)
+    values, taught = rng.standard_normal((6, 5)), rng.integers(5, size=(6, 1))
+    losses = large_margin(torch.from_numpy(values), torch.from_numpy(taught), margin)
+    for row, own, loss in zip(values, taught[:, 0], losses.tolist(), strict=True):
+        lead = [value + margin * (action != own) for action, value in enumerate(row)]
+        assert loss == pytest.approx(max(lead) - row[own])

@@ -169,6 +169,39 @@ def test_advantages_are_normalised_per_minibatch():
     assert plain._advantages(batch) is batch.advantage
 
 
+def test_peers_are_what_returns_are_compared_with():
+    agent, env = make(config(baseline="peers", gae_lambda=1.0, normalize_reward=False)), spec()
+    rollout = collect(agent, env)
+    agent.digest([rollout], Clock())
+    returns = rollout.ret[:-1]
+    expected = returns - returns.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(rollout.advantage[:-1], expected, atol=1e-6)
+    assert np.ptp(returns) > 0.1
+
+
+@pytest.mark.parametrize("engine", ["torch", "fused"])
+def test_imitating_is_the_gradient_of_the_cross_entropy_and_leaves_the_optimiser_alone(engine):
+    env = spec()
+    agents = [make(config(pretrain_lr=1e-3, value_coef=0.0), env, engine=engine) for _ in "ab"]
+    rollout = collect(agents[0], env)
+    for agent in agents:
+        agent.digest([rollout], Clock())
+    batch = minibatch(rollout, env, np.arange(48))
+    before = {name: array.copy() for name, array in agents[0].state()["optim"].arrays.items()}
+    with agents[0].imitating():
+        agents[0].update(batch, Clock())
+    network = agents[1].parts.network
+    out = network.policy(torch.from_numpy(batch.obs))
+    loss = torch.nn.functional.cross_entropy(out, torch.from_numpy(batch.action))
+    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3, eps=agents[1].config.adam_eps)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(network.parameters(), agents[1].config.max_grad_norm)
+    optimiser.step()
+    np.testing.assert_allclose(parameters(agents[0]), parameters(agents[1]), atol=2e-6)
+    after = agents[0].state()["optim"].arrays
+    assert all(np.array_equal(after[name], before[name]) for name in before if "adam" in name)
+
+
 @pytest.mark.parametrize("count", [1, 3, 500, 20])
 def test_any_number_of_environments_can_act(count):
     for engine, space in ENGINES_AND_SPACES:

@@ -134,8 +134,10 @@ class WildfireConfig:
     plan_fires: Count = 512
     """Training fires that baselines plan with."""
     teacher_plans: Annotated[int, Meta(ge=1, le=4096)] = 1
-    """Plans per landscape that a baseline demonstrates as a teacher, each made with other fires; an
-    agent that imitates many knows more than one good cell."""
+    """Plans per landscape that a baseline makes as a teacher, each with other training fires."""
+    teacher_keep: Annotated[int, Meta(ge=0, le=4096)] = 0
+    """How many of them it demonstrates: those with which 1,024 more training fires burn least; 0
+    demonstrates all."""
     teacher_fires: Annotated[int, Meta(ge=0, le=100_000)] = 0
     """Training fires that a teacher makes each plan with; 0 takes plan_fires."""
 

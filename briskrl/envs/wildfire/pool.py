@@ -78,6 +78,7 @@ def pool_of(config: WildfireConfig) -> Pool:
         illegal=plain.illegal,
         illegal_penalty=plain.illegal_penalty,
         teacher_plans=plain.teacher_plans,
+        teacher_keep=plain.teacher_keep,
         teacher_fires=plain.teacher_fires,
         fires=config.fires if config.fires in ("fixed", "test") else plain.fires,
         n_fires=config.n_fires if config.fires in ("fixed", "test") else plain.n_fires,

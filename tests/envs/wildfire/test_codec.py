@@ -9,6 +9,7 @@ from briskrl.core.types import StepBuffers
 from briskrl.envs.wildfire.env import WildfireVecEnv, topk_masked
 from briskrl.envs.wildfire.planning.demonstrate import Demonstrator
 from briskrl.envs.wildfire.pool import planned
+from briskrl.envs.wildfire.simulate import Simulator
 
 SMALL = {"height": 9, "width": 10, "landscapes": 4, "n_weather": 2, "n_fires": 2, "obs_fires": 8}
 
@@ -77,3 +78,20 @@ def test_demonstrations_follow_the_plan(count):
             env.pool.members[land],
         )
         assert set(np.flatnonzero(env.treated()[i])) == set(plan.tolist())
+
+
+def test_a_teacher_demonstrates_the_best_of_its_plans():
+    settings = {**SMALL, "landscapes": 1, "n_fires": 6, "teacher_plans": 12, "teacher_fires": 4}
+    burned = []
+    for keep in (0, 2):
+        env = WildfireVecEnv(24, teacher_keep=keep, autoreset_mode="Disabled", **settings)
+        teacher = Demonstrator(env, "dpv")
+        env.reset(seed=1)
+        for _ in range(env.env_spec.max_steps):
+            env.step(teacher.actions())
+        plans = np.unique(env.treated(), axis=0)
+        assert len(plans) <= (keep or 12)
+        scene = env.pool.members[0].scene
+        fires = scene.draw_fires(np.random.default_rng(0), 400)
+        burned.append(np.mean([Simulator(scene).burned_frac(fires, plan) for plan in plans]))
+    assert burned[1] < burned[0]

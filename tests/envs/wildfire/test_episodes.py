@@ -172,6 +172,23 @@ def test_fires_are_fixed_during_an_episode_and_new_in_the_next():
     assert not np.array_equal(env.fires(0).cell, first.cell)
 
 
+def test_fires_of_a_round_are_the_same_for_all_and_new_in_the_next():
+    env = make(3, autoreset_mode="SameStep", landscapes=1, fires="round")
+    rng, rounds = np.random.default_rng(0), []
+    env.reset(seed=1)
+    for _ in range(3):
+        first, *others = (env.fires(i) for i in range(3))
+        for other in others:
+            np.testing.assert_array_equal(other.cell, first.cell)
+            np.testing.assert_array_equal(other.weather, first.weather)
+        assert all(not np.array_equal(first.cell, before) for before in rounds)
+        rounds.append(first.cell)
+        for _ in range(env.env_spec.max_steps):
+            env.step(legal_actions(env, rng))
+    env.reset(seed=2)
+    np.testing.assert_array_equal(env.fires(0).cell, rounds[0])
+
+
 @pytest.mark.parametrize("mode", ["fixed", "test"])
 def test_a_set_of_fires_belongs_to_its_landscape(mode):
     env = make(6, fires=mode)
