@@ -272,7 +272,7 @@ def _share(seen: Observation | None, cause: str) -> float:
     """Share of the time that curing a cause could save at most."""
     if seen is None or cause not in PHASES:
         return 0.0
-    return sum(row.share for row in seen.phases if row.name in PHASES[cause])
+    return sum(map(seen.own_share, PHASES[cause]))
 
 
 def examine(subject: Subject, *, budget_s: float, tell: Teller | None = None) -> Report:

@@ -96,7 +96,7 @@ class TrainSubject:
 
     def experiments(self, seen: Observation) -> list[Experiment | Skipped]:
         """All that apply, those that could change most first."""
-        learning = sum(row.share for row in seen.phases if row.name in ("update", "act"))
+        learning = seen.own_share("update") + seen.own_share("act")
         if learning < SMALL_SHARE:
             why = f"computing the networks takes {100 * learning:.1f} % of the time"
             of_learning: list[Experiment | Skipped] = [
@@ -312,7 +312,7 @@ class TrainSubject:
         return changes
 
     def _records(self, seen: Observation) -> Iterator[Experiment | Skipped]:
-        share = sum(row.share for row in seen.phases if row.name in ("log", "save"))
+        share = seen.own_share("log") + seen.own_share("save")
         question = "What does logging cost?"
         if share < 0.01:
             yield Skipped("logging off", question, f"it takes {100 * share:.1f} % of the time")

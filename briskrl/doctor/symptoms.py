@@ -141,38 +141,38 @@ def leak(seen: Observation) -> Finding | None:
 
 def dear_store(seen: Observation, num_envs: int, reference: Callable[[], float]) -> Finding | None:
     """Whether storing costs much more than one batched write."""
-    row = next((row for row in seen.phases if row.name == "store"), None)
-    if row is None or row.share < SHARE:
+    share = seen.own_share("store")
+    if share < SHARE:
         return None
     ours = reference()
-    taken = row.wall_s / 1e6 * num_envs
+    taken = share * seen.s_per_step * num_envs
     if taken < DEAR_STORE * ours:
         return None
     return Finding(
         cause="store",
-        title=f"storing transitions takes {100 * row.share:.0f} % of the time",
+        title=f"storing transitions takes {100 * share:.0f} % of the time",
         evidence=(
             f"{num_envs} transitions take {1e6 * taken:,.0f} us to store; one batched write of as "
             f"many takes {1e6 * ours:,.0f} us here",
         ),
         advice="write a vector step as one batch instead of pushing transitions one by one",
-        gain=_exactly(1 / (1 - row.share * (1 - ours / taken))),
+        gain=_exactly(1 / (1 - share * (1 - ours / taken))),
         basis="predicted",
     )
 
 
 def dear_records(seen: Observation) -> Finding | None:
     """Whether logging takes long, and whether that is by step or by episode."""
-    row = next((row for row in seen.phases if row.name == "log"), None)
-    if row is None or row.share < SHARE:
+    share = seen.own_share("log")
+    if share < SHARE:
         return None
     cause, told = record_cause(seen)
     return Finding(
         cause=cause,
-        title=f"logging takes {100 * row.share:.0f} % of the time",
+        title=f"logging takes {100 * share:.0f} % of the time",
         evidence=(told,) if told else (),
         advice="collect rows and write them together every few seconds; print as seldom",
-        gain=_exactly(1 / (1 - row.share)),
+        gain=_exactly(1 / (1 - share)),
         basis="predicted",
     )
 
@@ -203,16 +203,16 @@ def _unrest(above: Floats, below: Floats) -> float:
 
 def mostly_env(seen: Observation) -> Finding | None:
     """Whether the environment is what the time goes to."""
-    row = next((row for row in seen.phases if row.name == "env"), None)
-    if row is None or row.share < MOSTLY_ENV:
+    share = seen.own_share("env")
+    if share < MOSTLY_ENV:
         return None
     return Finding(
         cause="env",
-        title=f"the environment takes {100 * row.share:.0f} % of the time",
-        evidence=(f"{row.wall_s:.2f} us a step, {row.p50_us:,.0f} us a call",),
+        title=f"the environment takes {100 * share:.0f} % of the time",
+        evidence=(f"{1e6 * share * seen.s_per_step:,.2f} us a step",),
         advice="make the environment itself faster: profile it (--profile cprofile), step many in "
         "one call, compile its inner loop",
-        gain=_exactly(1 / max(1e-3, 1 - row.share)),
+        gain=_exactly(1 / max(1e-3, 1 - share)),
         basis="ceiling",
     )
 

@@ -16,6 +16,8 @@ from briskrl.doctor.turns import Loop, Turn, take_turn
 STRETCH_S = 0.1
 """How finely the loop's life is looked at."""
 FEWEST_STRETCHES = 8
+WAITING = 0.3
+"""Share of a phase that must be waiting for it to be believed; less is the clocks' unrest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,17 @@ class Observation:
         stretches = self.learning
         return stretches[len(stretches) // 2 :]
 
-    def phase(self, name: str) -> PhaseRow:
-        """One phase by its name."""
-        return next(row for row in self.phases if row.name == name)
+    def own_share(self, name: str) -> float:
+        """Share of a phase in the loop's own time; 0 if there is no such phase.
+
+        Shares of the wall time are at the mercy of whoever takes the core in the middle of a phase,
+        so what computes counts by its CPU time. What waits (for a disk, a worker) counts by the
+        wall, less its part of the time that the loop was ready but not running.
+        """
+        queued = sum(stretch.turn.queued_s for stretch in self.learning)
+        stretched = 1 + queued / max(1e-9, sum(s.turn.cpu_s for s in self.learning))
+        own = {row.name: row.cpu_s + _waited(row, stretched) for row in self.phases}
+        return own.get(name, 0.0) / max(1e-12, sum(own.values()))
 
     @property
     def s_per_step(self) -> float:
@@ -193,6 +203,12 @@ def _phase_rows(by_wall: _Tally, by_cpu: _Tally) -> tuple[tuple[PhaseRow, ...], 
     ]
     rows.sort(key=lambda row: -row.share)
     return tuple(rows), 1 - by_wall.seconds["other"] / by_wall.whole_s
+
+
+def _waited(row: PhaseRow, stretched: float) -> float:
+    """Seconds of a phase that are neither computing nor being kept from it."""
+    waited = row.wall_s - row.cpu_s * stretched
+    return waited if waited > WAITING * row.wall_s else 0.0
 
 
 def write_calls(process: psutil.Process) -> int | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,21 @@ class Plant:
     name: str
     causes: tuple[str, ...]
     """Names for it that are right."""
-    examine: Callable[[Path, float], Report]
-    """The report on a loop that has it, given a folder and seconds."""
+    victim: str = ""
+    """The fault of the hand-written loop, if that has it."""
+    subject: Callable[[], TrainSubject] | None = None
+    """The training of ours, if that has it."""
+    options: dict[str, int] = field(default_factory=dict)
+    """Of the hand-written loop."""
+    around: Callable[[Path], AbstractContextManager[None]] = lambda folder: nullcontext()
+    """What surrounds the loop."""
+
+    def examine(self, folder: Path, seconds: float) -> Report:
+        """The report on the loop that has it."""
+        with self.around(folder):
+            if self.subject is not None:
+                return examine(self.subject(), budget_s=seconds)
+            return in_victim(self.victim, folder, seconds, **self.options)
 
 
 class SteppingEnv(gymnasium.Env[np.ndarray, int]):
@@ -79,28 +92,15 @@ def in_victim(plant: str, folder: Path, seconds: float, **options: int) -> Repor
         )
 
 
-def in_config(config: TrainConfig, seconds: float) -> Report:
-    """The report on a config of ours."""
-    return examine(TrainSubject(config), budget_s=seconds)
-
-
-def _victim(plant: str, *causes: str) -> Plant:
-    return Plant(plant, causes or (plant,), lambda folder, s: in_victim(plant, folder, s))
-
-
-def _printing(folder: Path, seconds: float) -> Report:
-    """Printing costs something only if somebody takes what is printed."""
+@contextmanager
+def printing(folder: Path) -> Iterator[None]:
+    """A console that takes what is printed; if nobody did, printing would cost nothing."""
     before = sys.stdout
     with (folder / "console").open("w") as sys.stdout:
         try:
-            return in_victim("print", folder, seconds)
+            yield
         finally:
             sys.stdout = before
-
-
-def _oversubscribed(folder: Path, seconds: float) -> Report:
-    with torch_threads(16):
-        return in_victim("", folder, seconds, width=512)
 
 
 @contextmanager
@@ -126,6 +126,14 @@ def gym_config(backend: str, num_envs: int = 8, **env: float) -> TrainConfig:
     )
 
 
+def _victim(plant: str, *causes: str) -> Plant:
+    return Plant(plant, causes or (plant,), victim=plant)
+
+
+def _training(name: str, cause: str, config: TrainConfig) -> Plant:
+    return Plant(name, (cause,), subject=lambda: TrainSubject(config))
+
+
 PLANTS = (
     _victim("store"),
     _victim("denormals"),
@@ -133,25 +141,20 @@ PLANTS = (
     _victim("growth"),
     _victim("leak"),
     _victim("flush", "write-per-episode"),
-    Plant("print", ("write-per-step", "console"), _printing),
-    Plant("oversubscribed", ("threads",), _oversubscribed),
+    Plant("print", ("write-per-step", "console"), victim="print", around=printing),
     Plant(
-        "many updates",
-        ("updates",),
-        lambda folder, s: in_config(TrainConfig(algo_config=DQNConfig(train_steps_ratio=2.0)), s),
+        "oversubscribed",
+        ("threads",),
+        options={"width": 512},
+        around=lambda folder: torch_threads(16),
     ),
-    Plant(
+    _training("many updates", "updates", TrainConfig(algo_config=DQNConfig(train_steps_ratio=2.0))),
+    _training(
         "tiny batches",
-        ("small-batch",),
-        lambda folder, s: in_config(
-            TrainConfig(algo_config=DQNConfig(batch_size=4, net=(512, 512))), s
-        ),
+        "small-batch",
+        TrainConfig(algo_config=DQNConfig(batch_size=4, net=(512, 512))),
     ),
-    Plant("slow env", ("env",), lambda folder, s: in_config(gym_config("sync", busy_s=2e-3), s)),
-    Plant(
-        "uneven env",
-        ("uneven-env",),
-        lambda folder, s: in_config(gym_config("process", num_envs=16, sleep_s=2e-3), s),
-    ),
+    _training("slow env", "env", gym_config("sync", busy_s=2e-3)),
+    _training("uneven env", "uneven-env", gym_config("process", num_envs=16, sleep_s=2e-3)),
 )
 """Twelve slow-downs, each with the names that are right for it."""

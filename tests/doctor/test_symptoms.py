@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -104,9 +105,26 @@ def test_storing_is_dear_if_a_batched_write_is_much_cheaper() -> None:
     seen = observe(STEADY, shares={"store": 0.5, "update": 0.5})
     found = dear_store(seen, 10, lambda: 1e-5)
     assert found is not None
-    # 500 us a step and ten of them take 5 ms, where 10 us would do.
-    assert found.gain.factor == pytest.approx(1 / (1 - 0.5 * (1 - 1e-5 / 5e-3)))
-    assert dear_store(seen, 10, lambda: 4e-3) is None
+    # Half of 5 ms a step, and ten of them, take 25 ms, where 10 us would do.
+    assert found.gain.factor == pytest.approx(1 / (1 - 0.5 * (1 - 1e-5 / 25e-3)), rel=1e-3)
+    assert dear_store(seen, 10, lambda: 20e-3) is None
+
+
+def test_shares_count_computing_by_the_processor_and_waiting_by_the_wall() -> None:
+    seen = observe(STEADY)
+    rows = (
+        PhaseRow("update", 0.5, wall_s=10.0, cpu_s=4.0, calls=1, p50_us=1, p95_us=1),
+        PhaseRow("log", 0.25, wall_s=5.0, cpu_s=0.0, calls=1, p50_us=1, p95_us=1),
+        PhaseRow("act", 0.25, wall_s=5.0, cpu_s=2.0, calls=1, p50_us=1, p95_us=1),
+    )
+    # Others had the core for one and a half times as long as the loop computed.
+    stretches = tuple(
+        replace(s, turn=replace(s.turn, queued_s=1.5 * s.turn.cpu_s)) for s in seen.stretches
+    )
+    seen = Observation(stretches, rows, 1.0)
+    assert seen.own_share("update") == pytest.approx(4 / 11)
+    assert seen.own_share("log") == pytest.approx(5 / 11)
+    assert seen.own_share("eval") == 0
 
 
 def test_writes_are_ascribed_to_what_they_go_with() -> None:

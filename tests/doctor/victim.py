@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 import torch
@@ -142,11 +142,11 @@ class Victim:
                 self._file.flush()
                 os.fsync(self._file.fileno())
         if self._plant == "growth":
-            self._history += reward.tolist() * 4
+            self._history += reward.tolist() * 16
             np.mean(self._history)
 
 
 def _spin(seconds: float) -> None:
-    end = perf_counter() + seconds
-    while perf_counter() < end:
+    end = thread_time() + seconds
+    while thread_time() < end:
         pass
