@@ -101,7 +101,7 @@ def _updates(speed: Speed) -> str:
 
 def _machine(speed: Speed) -> str:
     if speed.machine_fraction is None:
-        return "share of this machine not known (`brisk bench machine` measures what it can do)"
+        return "share not known: needs `brisk bench machine`, and networks that we build"
     return f"{percent(speed.machine_fraction)} of the arithmetic that a core of this machine can do"
 
 

@@ -36,7 +36,7 @@ def test_the_headline_tells_speed_cores_updates_and_the_share_of_the_machine() -
 def test_unknown_figures_are_not_made_up() -> None:
     speed = replace(SPEED, machine_fraction=None, episodes=None, updates_per_step=0.0)
     text = describe(replace(HEALTHY, speed=speed, load=None, cores=None))
-    assert "not known (`brisk bench machine`" in text
+    assert "share not known: needs `brisk bench machine`" in text
     assert "0.51 busy\n" in text
     assert "none counted, 256 environments" in text
     assert "episodes" not in text
