@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from briskrl.doctor import words
+from briskrl.doctor import examine, words
 
 PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 
@@ -22,9 +22,13 @@ def own_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_threads")
-def test_the_example_of_a_loop_of_ones_own_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_a_loop_of_ones_own_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examine, "WATCHED_S", 1.0)
+    monkeypatch.setattr(examine, "AGAIN_S", 0.2)
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    short = code.replace("seconds=30", "seconds=3")
+    short = code.replace("seconds=30", "seconds=2")
     assert short != code
     exec(compile(short, "docs/doctor.md", "exec"), {"__name__": "example"})
     told = capsys.readouterr().out

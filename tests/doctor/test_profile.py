@@ -101,7 +101,7 @@ def test_cprofile_tells_if_another_profiler_is_in_its_way(
 
 
 def test_torch_names_the_operator_and_saves_a_trace(loop: Busy, tmp_path: Path) -> None:
-    made = profile(loop, "torch", 0.3, tmp_path)
+    made = profile(loop, "torch", 0.1, tmp_path)
     operators = {entry["name"]: entry for entry in made["top"]}
     assert operators["aten::mm"]["calls"] == made["steps"] // 4
     assert made["top"][0]["share"] == max(entry["share"] for entry in made["top"])
@@ -187,11 +187,13 @@ def test_samples_of_all_threads_are_added_up() -> None:
 
 
 def test_a_real_training_can_be_profiled(tmp_path: Path) -> None:
-    config = TrainConfig(env="snake", algo="dqn", num_envs=8, engine="torch", threads=1)
+    config = TrainConfig(
+        env="snake", algo="dqn", num_envs=8, engine="torch", threads=1, warmup=False
+    )
     loop = TrainLoop(complete(config))
     try:
         made = profile(loop, "cprofile", 0.5, tmp_path)
-        traced = profile(loop, "torch", 0.2, tmp_path)
+        traced = profile(loop, "torch", 0.1, tmp_path)
     finally:
         loop.close()
     assert len(made["top"]) == TOP
