@@ -100,7 +100,7 @@ class Examination:
         except KeyboardInterrupt:
             self._seen = watcher.observation()
             raise
-        self._notes += self._subject.notes()
+        self._notes += [*self._subject.notes(), *self._seen.told()]
         self._symptoms = self._look(self._seen)
         planned = self._subject.experiments(self._seen)
         self._missing += [missing(item, item.why) for item in planned if isinstance(item, Skipped)]

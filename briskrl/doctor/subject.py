@@ -12,7 +12,12 @@ from briskrl.algos.config import DQNConfig, OnPolicyConfig
 from briskrl.doctor.changes import Changes, as_flags, changed
 from briskrl.doctor.experiments import Experiment, Skipped
 from briskrl.doctor.symptoms import record_cause
-from briskrl.doctor.training import TrainLoop, without_logs, without_updates
+from briskrl.doctor.training import (
+    TrainLoop,
+    pushing_one_by_one,
+    without_logs,
+    without_updates,
+)
 from briskrl.doctor.watch import Observation
 from briskrl.envs.gym.choose import Costs, measure
 from briskrl.envs.gym.config import GymConfig
@@ -114,6 +119,7 @@ class TrainSubject:
             *self._backends(),
             *self._threads(),
             *self._env_counts(),
+            *self._pushes(),
             *self._records(seen),
             *self._observations(),
             *self._devices(),
@@ -310,6 +316,22 @@ class TrainSubject:
                 return None
             changes["algo_config.update_steps"] = steps
         return changes
+
+    def _pushes(self) -> Iterator[Experiment | Skipped]:
+        question = "What would pushing transitions one by one cost?"
+        if not isinstance(self.config.algo_config, DQNConfig):
+            yield Skipped("push", question, "rollouts are written in place, nothing is pushed")
+        elif isinstance(self.config.env_config, GymConfig):
+            yield Skipped("push", question, "asked of native environments only")
+        else:
+            yield Experiment(
+                name="push one by one",
+                question=question,
+                cause="store",
+                change="one transition at a time instead of one write per vector step",
+                open=lambda: self._open(self.config, pushing_one_by_one),
+                worth=None,
+            )
 
     def _records(self, seen: Observation) -> Iterator[Experiment | Skipped]:
         share = seen.own_share("log") + seen.own_share("save")

@@ -7,13 +7,15 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
 import torch
 
 from briskrl.bench.ours import OurLoop
 from briskrl.core.clock import Clock
 from briskrl.core.phase import PhaseTimer
-from briskrl.core.types import Batch, EpisodeStats, Minibatch
+from briskrl.core.types import Batch, Decision, EpisodeStats, Minibatch, StepBuffers
 from briskrl.doctor.changes import changed
 from briskrl.train.config import TrainConfig
 from briskrl.train.hooks import ReportHook
@@ -170,3 +172,22 @@ def without_logs(loop: TrainLoop) -> None:
     run.log.close()
     run.log = SilentLog()  # type: ignore[assignment]
     loop.ours.hooks = [hook for hook in loop.ours.hooks if not isinstance(hook, ReportHook)]
+
+
+def pushing_one_by_one(loop: TrainLoop) -> None:
+    """Store every transition by itself, as many hand-written loops do."""
+    memory: Any = loop.ours.session.memory
+    together = memory.write
+
+    def one_by_one(before: StepBuffers, decision: Decision, after: StepBuffers) -> None:
+        for i in range(len(after.reward)):
+            rows = (_row(before, i), _row(decision, i), _row(after, i))
+            together(*rows, np.array([i]))
+
+    memory.write = one_by_one
+
+
+def _row(record: Any, i: int) -> Any:
+    """One environment's part of a record."""
+    parts = {name: getattr(record, name) for name in record.__slots__}
+    return type(record)(**{k: v if v is None else v[i : i + 1] for k, v in parts.items()})

@@ -81,6 +81,18 @@ class Observation:
         """CPU seconds per transition, likewise."""
         return float(np.median([1 / s.turn.steps_per_cpu_s for s in self.settled]))
 
+    def told(self) -> list[str]:
+        """What a reader should know even if nothing is wrong with it."""
+        first, turns = self.learning[0].turn, [stretch.turn for stretch in self.learning]
+        queued = sum(turn.queued_s for turn in turns) / sum(turn.wall_s for turn in turns)
+        grown = self.learning[-1].rss_mb - self.learning[0].rss_mb
+        return [
+            f"its first {first.wall_s:.1f} s of learning ran at "
+            f"{first.own_steps_per_s * self.s_per_step:.2f} times the settled speed",
+            f"it waited for a core {100 * queued:.0f} % of the time",
+            f"memory grew by {grown:.1f} MB while it was watched",
+        ]
+
     def moments(self) -> tuple[Moment, ...]:
         """The stretches as points of a plot."""
         return tuple(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from briskrl.algos.config import DQNConfig
@@ -16,10 +18,12 @@ from briskrl.doctor.experiments import Experiment, Skipped
 from briskrl.doctor.proof import advice, prove
 from briskrl.doctor.runs import describe_run
 from briskrl.doctor.subject import TrainSubject
+from briskrl.doctor.training import TrainLoop, pushing_one_by_one
 from briskrl.doctor.turns import Loop
 from briskrl.doctor.watch import Observation
 from briskrl.train.config import TrainConfig
 from briskrl.train.loop import train
+from briskrl.train.resolve import complete
 from tests.doctor.loops import SleepingLoop
 
 SMALL = TrainConfig(num_envs=32, algo_config=DQNConfig(net=(16,), learning_starts=256))
@@ -81,7 +85,8 @@ def test_what_helps_is_found_and_what_fails_or_does_not_apply_is_named() -> None
     assert "out of luck" in told["failing"].told
     assert told["gpu"].told == "there is none"
     assert report.coverage > 0.9
-    assert report.notes == ("asleep",)
+    assert report.notes[0] == "asleep"
+    assert any("memory grew" in note for note in report.notes)
     assert all(loop.closed for loop in subject.opened)
 
 
@@ -117,7 +122,19 @@ def test_a_training_is_covered_by_its_phases_and_counted() -> None:
     names = {found.name for found in report.outcomes}
     assert {"engine", "no updates", "half the ratio", "quarter of the ratio", "batch size"} <= names
     assert {"backend", "overlap", "envs 1/8", "envs 1/4", "envs x4", "device", "compile"} <= names
-    assert {"logging off", "checkpoints off", "just begun"} <= names
+    assert {"logging off", "checkpoints off", "just begun", "push one by one"} <= names
+
+
+def test_pushing_one_by_one_stores_the_same() -> None:
+    together, apart = TrainLoop(complete(SMALL)), TrainLoop(complete(SMALL), [pushing_one_by_one])
+    with closing(together), closing(apart):
+        for _ in range(20):
+            together.iterate()
+            apart.iterate()
+        states = [loop.ours.session.memory.state() for loop in (together, apart)]
+        batches = [loop.ours.session.learner.batch for loop in (together, apart)]
+    assert states[0].scalars == states[1].scalars
+    np.testing.assert_array_equal(batches[0].obs, batches[1].obs)
 
 
 def test_a_training_that_cannot_be_made_is_refused() -> None:
