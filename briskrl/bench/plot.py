@@ -9,9 +9,17 @@ from math import floor, log10
 
 COLOURS = ("#7a7a7a", "#2060b0", "#2f9e44", "#e07b00", "#c92a2a", "#7048e8", "#0b7285", "#a61e4d")
 WIDTH, HEIGHT = 460, 320
-LEFT, TOP, RIGHT, BOTTOM = 56, 34, 14, 46
+LEFT, TOP, RIGHT, BOTTOM = 56, 48, 14, 46
 """What is left free around the curves of a panel, for words."""
+LETTER, GAP = 8, 12
+"""Width of a letter of the legend, and what lies between its names."""
 TICKS = 5
+NEAREST = 34
+"""Distance of ticks of a logarithmic axis."""
+DECADES = 2.5
+"""Length of a logarithmic axis; whatever lies before it is drawn at its beginning."""
+ROOM = 0.25
+"""Height above the highest curve, as a share of the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +63,26 @@ class _Frame:
     """Where values lie in a panel."""
 
     def __init__(self, panel: Panel) -> None:
-        edges = [value for line in panel.lines for value in (*line.low, *line.high)]
+        edges = [value for line in panel.lines for value in line.y]
         edges += [] if panel.mark is None else [panel.mark]
         self._log = panel.log_x
         spots = [self._scaled(value) for line in panel.lines for value in line.x]
-        self.first, self.last = (min(spots), max(spots)) if self._log else (0.0, max(spots))
-        self.lowest, self.highest = min(0.0, *edges), max(edges)
+        self.last = max(spots)
+        self.first = max(min(spots), self.last - DECADES) if self._log else 0.0
+        self.lowest = min(0.0, *edges)
+        # Bands are cut off at the frame, so that a wide one does not press the curves flat.
+        self.highest = max(edges) + ROOM * (max(edges) - self.lowest)
         # A panel of nothing but one value still has a height and a width.
-        self.highest += 0.05 * (self.highest - self.lowest) or 1.0
+        self.highest = self.highest if self.highest > self.lowest else self.lowest + 1.0
         self.last = self.last if self.last > self.first else self.first + 1.0
 
     def x(self, value: float) -> float:
-        part = (self._scaled(value) - self.first) / (self.last - self.first)
+        part = (max(self._scaled(value), self.first) - self.first) / (self.last - self.first)
         return LEFT + part * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
-        part = (value - self.lowest) / (self.highest - self.lowest)
+        inside = min(max(value, self.lowest), self.highest)
+        part = (inside - self.lowest) / (self.highest - self.lowest)
         return HEIGHT - BOTTOM - part * (HEIGHT - TOP - BOTTOM)
 
     def x_ticks(self) -> list[float]:
@@ -79,7 +91,12 @@ class _Frame:
         low, high = 10**self.first, 10**self.last
         powers = range(floor(self.first), floor(self.last) + 1)
         marks = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
-        return [mark for mark in marks if low * 0.999 <= mark <= high * 1.001]
+        found: list[float] = []
+        for mark in marks:
+            inside = low * 0.999 <= mark <= high * 1.001
+            if inside and (not found or self.x(mark) - self.x(found[-1]) >= NEAREST):
+                found.append(mark)
+        return found
 
     def _scaled(self, value: float) -> float:
         return log10(value) if self._log else value
@@ -133,13 +150,12 @@ def _axes(panel: Panel, frame: _Frame) -> Iterator[str]:
 
 
 def _legend(panel: Panel) -> Iterator[str]:
-    names = [line.name for line in panel.lines]
-    for index, (name, colour) in enumerate(zip(names, _colours(), strict=False)):
-        y = HEIGHT - BOTTOM - 10 - 15 * (len(names) - 1 - index)
+    x = LEFT
+    for line, colour in zip(panel.lines, _colours(), strict=False):
         yield (
-            f'<text x="{WIDTH - RIGHT - 6}" y="{y}" text-anchor="end" fill="{colour}" '
-            f'font-weight="bold">{escape(name)}</text>'
+            f'<text x="{x}" y="36" fill="{colour}" font-weight="bold">{escape(line.name)}</text>'
         )
+        x += GAP + LETTER * len(line.name)
 
 
 def _colours() -> Iterator[str]:
