@@ -93,6 +93,9 @@ class DQNConfig:
     """By how much the teacher's action should be worth more than any other while pretraining."""
     margin_coef: Annotated[float, Meta(ge=0)] = 1.0
     """Weight of that large-margin loss beside the usual one (DQfD, Hester 2018)."""
+    subset_loss: Literal["mean", "each"] = "mean"
+    """Where several actions of one set are taken at once, what learns the step's return: the mean
+    of their values, or each value for itself."""
 
     def check(self) -> list[str]:
         """Combinations that cannot work, one sentence each."""

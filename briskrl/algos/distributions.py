@@ -17,7 +17,8 @@ from torch import Tensor
 
 from briskrl.algos.kernels import HALF_LOG_TWO_PI, sample_choices, sample_gaussian
 from briskrl.algos.losses import legal_values
-from briskrl.core.spec import ActionSpec, BoxSpec, DiscreteSpec
+from briskrl.algos.subsets.distribution import Subsets
+from briskrl.core.spec import ActionSpec, BoxSpec, DiscreteSpec, SubsetSpec
 from briskrl.core.types import Array, Bools, Decision, Floats
 
 ILLEGAL = -1e9
@@ -142,10 +143,12 @@ class Gaussian:
         return out[:, : self.outputs]
 
 
-def distribution_of(action: ActionSpec) -> Choices | Gaussian:
+def distribution_of(action: ActionSpec) -> Choices | Subsets | Gaussian:
     """The distribution that fits an action space."""
     if isinstance(action, BoxSpec):
         return Gaussian(int(np.prod(action.shape)))
+    if isinstance(action, SubsetSpec):
+        return Subsets(action.n, action.k)
     if isinstance(action, DiscreteSpec):
         return Choices([action.n], single=True)
     return Choices(action.nvec, single=False)

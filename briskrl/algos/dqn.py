@@ -13,13 +13,14 @@ import torch
 
 from briskrl.algos.config import DQNConfig
 from briskrl.algos.engines import Engines
-from briskrl.algos.explore import EpsilonGreedy, linear
+from briskrl.algos.explore import EpsilonGreedy, SubsetEpsilonGreedy, linear
 from briskrl.algos.flops import Flops, value_flops
 from briskrl.algos.fused.values.engine import FusedValues
-from briskrl.algos.q_policy import num_actions, value_network
+from briskrl.algos.q_policy import num_actions, num_taken, value_network
 from briskrl.algos.torch_values import TorchValues
 from briskrl.algos.value_engine import ValueEngine, ValueParts
 from briskrl.core.clock import Clock
+from briskrl.core.errors import ConfigError
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, State
@@ -38,7 +39,7 @@ class DQN:
     ) -> None:
         self.config = config
         self.parts = _build_parts(config, spec, streams, compute)
-        explore = EpsilonGreedy(num_actions(spec.action), streams["explore"])
+        explore = _explorer(spec, streams)
         self._explore, self._compute = explore, compute
         self._imitator: ValueEngine | None = None
         self.engines: Engines[ValueEngine] = Engines(
@@ -127,10 +128,22 @@ class DQN:
         self.engines.now.drain()
 
 
+def _explorer(spec: EnvSpec, streams: Streams) -> EpsilonGreedy:
+    actions, taken, rng = num_actions(spec.action), num_taken(spec.action), streams["explore"]
+    return (
+        EpsilonGreedy(actions, rng) if taken is None else SubsetEpsilonGreedy(actions, taken, rng)
+    )
+
+
 def _build_parts(
     config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Compute
 ) -> ValueParts:
     device, actions = compute.device, num_actions(spec.action)
+    if config.atoms > 1 and num_taken(spec.action) is not None:
+        raise ConfigError(
+            "A distribution of returns (--atoms, which c51 and rainbow set) is learnt for single "
+            "actions, but this environment takes several at once. Use --atoms 1."
+        )
     init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
     online = value_network(config, spec.obs, actions, init).to(device)
     target = value_network(config, spec.obs, actions, init).to(device)
@@ -148,6 +161,7 @@ def _build_parts(
         guard=guard,
         noise=torch.Generator(device).manual_seed(derive_seed(streams.seed, "noise")),
         acting_noise=torch.Generator(device).manual_seed(derive_seed(streams.seed, "acting noise")),
+        taken=num_taken(spec.action),
     )
     parts.copy_to_target()
     return parts
@@ -157,4 +171,6 @@ def _fused_refusal(parts: ValueParts) -> str | None:
     """Why the fused engine cannot compute these networks; None if it can."""
     if not isinstance(parts.online.body, MLPBody):
         return "the network's body is convolutional"
+    if parts.taken is not None:
+        return "several actions of one set are taken"
     return None

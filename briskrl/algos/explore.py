@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.algos.kernels import mix_random_actions
+from briskrl.algos.subsets.kernels import mix_random_subsets, room_for
 from briskrl.core.types import Bools, Ints
 
 
@@ -35,3 +36,20 @@ class EpsilonGreedy:
         draws = self.draw(len(greedy))
         legal = self._no_mask if mask is None else mask
         mix_random_actions(greedy, draws, epsilon, self._num_actions, legal, out)
+
+
+class SubsetEpsilonGreedy(EpsilonGreedy):
+    """The same for k actions at once: each of them is random with chance epsilon."""
+
+    def __init__(self, num_actions: int, taken: int, rng: np.random.Generator) -> None:
+        super().__init__(num_actions, rng)
+        self._several = np.zeros((2, 0, taken))
+        self._open = room_for(num_actions)
+
+    def mix(self, greedy: Ints, mask: Bools | None, epsilon: float, out: Ints) -> None:
+        """Write (N, k) actions: greedy ones, a share epsilon replaced by random legal ones."""
+        if self._several.shape[1] != len(greedy):
+            self._several = np.zeros((2, *greedy.shape))
+        self._rng.random(out=self._several)
+        legal = self._no_mask if mask is None else mask
+        mix_random_subsets(greedy, self._several, epsilon, legal, self._open, out)

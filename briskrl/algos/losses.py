@@ -36,16 +36,37 @@ def large_margin(values: Tensor, taught: Tensor, margin: float) -> Tensor:
     """How much less than `margin` the teacher's actions lead (B,), at least 0 (Hester 2018, eq. 2).
 
     All actions are compared with, illegal ones too: nobody knows any more what was legal then, and
-    it does no harm to think little of what cannot be done.
+    it does no harm to think little of what cannot be done. Of several actions taken at once each
+    should lead those that were not; the mean of what they lack is given.
 
     Args:
         values: (B, A) of all actions.
-        taught: (B, 1) actions of the teacher.
+        taught: (B, 1) or (B, k) actions of the teacher, -1 for none.
         margin: The lead that is asked for.
     """
-    own = values.gather(1, taught)
-    rivals = (values + margin).scatter(1, taught, own)
-    return rivals.amax(1) - own.squeeze(1)
+    at = taught.clamp(min=0)
+    chosen = torch.zeros_like(values).scatter_add(1, at, (taught >= 0).to(values.dtype)) > 0
+    rival = (values + margin).masked_fill(chosen, -torch.inf).amax(1, keepdim=True)
+    return mean_of_taken((rival - values.gather(1, at)).clamp(min=0), taught).squeeze(1)
+
+
+def mean_of_taken(values: Tensor, action: Tensor) -> Tensor:
+    """Mean values (B, 1) of the actions (B, k) that were taken, with their values (B, k).
+
+    Places where `action` is -1 do not count; a row without actions has the mean 0.
+    """
+    real = action >= 0
+    total = torch.where(real, values, 0).sum(1, keepdim=True)
+    return total / real.sum(1, keepdim=True).clamp(min=1)
+
+
+def huber_of_taken(
+    values: Tensor, action: Tensor, target: Tensor, weight: Tensor | None = None
+) -> Tensor:
+    """Weighted mean over B of the mean Huber loss of each taken action's value (B, k)."""
+    losses = functional.smooth_l1_loss(values, target.expand_as(values), reduction="none")
+    each = mean_of_taken(losses, action)
+    return each.mean() if weight is None else (each * weight).mean()
 
 
 def project_distribution(

@@ -208,5 +208,6 @@ def _fused_refusal(parts: PolicyParts) -> str | None:
     if not isinstance(parts.network.policy_body, MLPBody):
         return "the network's body is convolutional"
     if not isinstance(parts.distribution, Choices):
-        return "actions are continuous"
+        continuous = parts.distribution.continuous
+        return "actions are continuous" if continuous else "several actions of one set are taken"
     return None

@@ -9,6 +9,7 @@ import numpy as np
 
 from briskrl.algos.config import OnPolicyConfig
 from briskrl.algos.distributions import Choices, Gaussian
+from briskrl.algos.subsets.distribution import Subsets
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch
 from briskrl.nets.actor_critic import ActorCritic
 from briskrl.nets.flat import FlatParameters
@@ -25,7 +26,7 @@ class PolicyParts:
     network: ActorCritic
     flat: FlatParameters
     guard: GuardedAdam
-    distribution: Choices | Gaussian
+    distribution: Choices | Subsets | Gaussian
 
 
 class PolicyEngine(Protocol):

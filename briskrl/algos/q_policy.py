@@ -9,9 +9,17 @@ from torch import Tensor
 
 from briskrl.algos.config import DQNConfig
 from briskrl.algos.losses import legal_values
+from briskrl.algos.subsets.distribution import best_actions
 from briskrl.algos.trained import Trained
 from briskrl.core.errors import ConfigError
-from briskrl.core.spec import ActionSpec, ArraySpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec
+from briskrl.core.spec import (
+    ActionSpec,
+    ArraySpec,
+    DiscreteSpec,
+    EnvSpec,
+    MultiDiscreteSpec,
+    SubsetSpec,
+)
 from briskrl.core.types import Array, Bools, Ints
 from briskrl.nets.bodies import BodyOptions
 from briskrl.nets.build import QNetwork, QOptions, build_q_network
@@ -35,14 +43,17 @@ class QPolicy:
         self.network.eval()
         self._compute = Compute(torch.device("cpu"))
         self._support = support_of(config, self._compute.device)
+        self._taken = num_taken(action)
 
     def fitted(self, spec: EnvSpec) -> QPolicy:
         """See FittingPolicy."""
         return self if self._trained.fits(spec) else self._trained.refitted(QPolicy, spec)
 
     def act(self, obs: Array, mask: Bools | None) -> Ints:
-        """Greedy actions (N,)."""
-        return greedy_actions(self.network, obs, mask, self._support, self._compute)
+        """Greedy actions (N,) or (N, k)."""
+        return greedy_actions(
+            self.network, obs, mask, self._support, self._compute, taken=self._taken
+        )
 
 
 @torch.inference_mode()
@@ -52,10 +63,15 @@ def greedy_actions(
     mask: Bools | None,
     support: Tensor | None,
     compute: Compute,
+    *,
+    taken: int | None = None,
 ) -> Ints:
-    """The legal action of highest value, (N,) int64."""
+    """The legal actions of highest value, int64: (N,), or the best `taken` of them (N, k)."""
     values = action_values(network(compute.tensor(obs)), support)
     legal = None if mask is None else compute.tensor(mask)
+    if taken is not None:
+        several: Ints = best_actions(values, legal, taken).cpu().numpy()
+        return several
     actions: Ints = legal_values(values, legal).argmax(1).cpu().numpy()
     return actions
 
@@ -66,14 +82,17 @@ def action_values(out: Tensor, support: Tensor | None) -> Tensor:
 
 
 def of_actions(out: Tensor, action: Tensor) -> Tensor:
-    """What outputs (B, A) or (B, A, Z) say of one action (B, 1) each: (B, 1) or (B, 1, Z)."""
+    """What outputs (B, A) or (B, A, Z) say of one action (B, 1) each: (B, 1) or (B, 1, Z).
+
+    Of outputs (B, A) several actions (B, k) may be asked.
+    """
     if out.dim() == 3:
         action = action.unsqueeze(2).expand(-1, 1, out.shape[2])
     return out.gather(1, action)
 
 
 def num_actions(action: ActionSpec) -> int:
-    """How many actions there are.
+    """How many actions there are to choose from.
 
     Raises:
         ConfigError: They are continuous, or several are taken at once.
@@ -83,12 +102,17 @@ def num_actions(action: ActionSpec) -> int:
             "DQN chooses one action at a time, but this environment takes several at once "
             f"{list(action.nvec)}. Use --joint-actions to number all combinations, or --algo ppo."
         )
-    if not isinstance(action, DiscreteSpec):
+    if not isinstance(action, DiscreteSpec | SubsetSpec):
         raise ConfigError(
             "DQN chooses among a fixed set of actions, but this environment's are continuous. "
             "Use --algo ppo."
         )
     return action.n
+
+
+def num_taken(action: ActionSpec) -> int | None:
+    """How many actions of one set are taken at once; None for a single one."""
+    return action.k if isinstance(action, SubsetSpec) else None
 
 
 def value_network(

@@ -16,12 +16,15 @@ from briskrl.algos.explore import EpsilonGreedy
 from briskrl.algos.losses import (
     cross_entropy,
     huber,
+    huber_of_taken,
     large_margin,
     legal_values,
+    mean_of_taken,
     project_distribution,
     td_target,
 )
 from briskrl.algos.q_policy import action_values, greedy_actions, of_actions, support_of
+from briskrl.algos.subsets.distribution import best_actions
 from briskrl.algos.value_engine import ValueParts
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints
 from briskrl.nets.compute import Compute
@@ -71,7 +74,9 @@ class TorchValues:
         if parts.config.noisy:
             parts.online.set_noise(parts.online.draw_noise(parts.acting_noise))
         evaluate = self._evaluate_online
-        greedy = greedy_actions(evaluate, obs, mask, self._support, self._compute)
+        greedy = greedy_actions(
+            evaluate, obs, mask, self._support, self._compute, taken=parts.taken
+        )
         self._explore.mix(greedy, mask, epsilon, out)
 
     def update(self, batch: Batch, updates: int, before: int) -> Floats:
@@ -117,13 +122,21 @@ class TorchValues:
         with self._compute.precision():
             out = self._evaluate_target(next_obs).float()
             chooser = self._evaluate_online(next_obs).float() if parts.config.double else out
-        best = legal_values(action_values(chooser, self._support), mask).argmax(1, keepdim=True)
-        chosen = of_actions(out, best).squeeze(1)
+        chosen = self._best_of(out, action_values(chooser, self._support), mask)
         if self._support is None:
             targets = td_target(reward, discount, chosen)
         else:
             targets = project_distribution(chosen.softmax(1), reward, discount, self._support)
         return targets.view(end - begin, -1, 1, *targets.shape[1:])
+
+    def _best_of(self, out: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        """What outputs say of the best action, (B,) or (B, Z), or of several on average."""
+        taken = self._parts.taken
+        if taken is None:
+            best = legal_values(values, mask).argmax(1, keepdim=True)
+            return of_actions(out, best).squeeze(1)
+        several = best_actions(values, mask, taken)
+        return mean_of_taken(of_actions(out, several.clamp(min=0)), several).squeeze(1)
 
     def _one_update(self, views: _BatchViews, k: int, target: Tensor) -> None:
         config = self._parts.config
@@ -164,10 +177,25 @@ class TorchValues:
     def _gradient_of_values(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
+        if self._parts.taken is not None:
+            return self._gradient_of_several(obs, action, target, weight)
         out = self._predict(obs)
         prediction = of_actions(out, action)  # (B, 1)
         self._backward(huber(prediction, target, weight) + self._imitation(out, action))
         return prediction.detach() - target
+
+    def _gradient_of_several(
+        self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
+    ) -> Tensor:
+        out = self._predict(obs)
+        values = of_actions(out, action.clamp(min=0))  # (B, k)
+        mean = mean_of_taken(values, action)
+        if self._parts.config.subset_loss == "mean":
+            loss = huber(mean, target, weight)
+        else:
+            loss = huber_of_taken(values, action, target, weight)
+        self._backward(loss + self._imitation(out, action))
+        return mean.detach() - target
 
     def _gradient_of_distributions(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
@@ -227,7 +255,7 @@ class _BatchViews:
 
     What targets need is whole, (K, B, ...), because the targets of many updates are computed at
     once. What one update needs is cut into K tensors beforehand; actions and weights are (B, 1)
-    there, so that they fit columns of a network's output.
+    there, so that they fit columns of a network's output, or (B, k) where several are taken.
     """
 
     obs: tuple[Tensor, ...]
@@ -248,7 +276,8 @@ class _BatchViews:
         self._seen = batch
         tensor = self._compute.tensor
         self.obs = tensor(batch.obs).unbind(0)
-        self.action = tensor(batch.action).unsqueeze(2).unbind(0)
+        action = tensor(batch.action)
+        self.action = (action if action.dim() == 3 else action.unsqueeze(2)).unbind(0)
         self.weight = tensor(batch.weight).unsqueeze(2).unbind(0)
         self.reward = tensor(batch.reward)
         self.next_obs = tensor(batch.next_obs)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from briskrl.core.errors import ConfigError
-from briskrl.core.spec import ActionSpec, ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
+from briskrl.core.spec import ActionSpec, ArraySpec, BoxSpec, DiscreteSpec, EnvSpec, SubsetSpec
 from briskrl.core.types import Array
 
 P = TypeVar("P")
@@ -57,4 +57,6 @@ def _told(action: ActionSpec) -> str:
         return f"{action.n} actions"
     if isinstance(action, BoxSpec):
         return f"actions of shape {action.shape}"
+    if isinstance(action, SubsetSpec):
+        return f"{action.k} of {action.n} actions"
     return f"actions {list(action.nvec)}"

@@ -28,6 +28,8 @@ class ValueParts:
     """Where noisy layers have their noise from while they learn."""
     acting_noise: torch.Generator
     """And while they act."""
+    taken: int | None = None
+    """How many actions of one set are taken at once; None for a single one."""
 
     def refresh_target(self, updates: int) -> None:
         """Copy the online network into the target network if it is time after so many updates."""

@@ -120,7 +120,7 @@ class RandomPolicy:
         """Actions (N,) or (N, D) for observations (N, *obs)."""
         import numpy as np
 
-        from briskrl.core.spec import BoxSpec, MultiDiscreteSpec
+        from briskrl.core.spec import BoxSpec, DiscreteSpec, MultiDiscreteSpec
 
         action, count = self._action, len(obs)
         if isinstance(action, BoxSpec):
@@ -129,9 +129,16 @@ class RandomPolicy:
             return self._rng.uniform(low, high, (count, *action.shape)).astype(np.float32)
         if isinstance(action, MultiDiscreteSpec):
             return self._rng.integers(0, action.nvec, (count, len(action.nvec)))
-        if mask is None:
+        if mask is None and isinstance(action, DiscreteSpec):
             return self._rng.integers(0, action.n, count)
+        legal = np.ones((count, action.n), np.bool_) if mask is None else mask
         # A row without legal actions may take any.
-        weights = self._rng.random(mask.shape) * np.where(mask.any(1, keepdims=True), mask, True)
-        actions: Array = weights.argmax(1)
-        return actions
+        legal = np.where(legal.any(1, keepdims=True), legal, True)
+        weights = self._rng.random(legal.shape) * legal
+        if isinstance(action, DiscreteSpec):
+            best: Array = weights.argmax(1)
+            return best
+        order = np.argsort(-weights, axis=1)[:, : action.k]
+        several: Array = np.full((count, action.k), -1)
+        several[:, : order.shape[1]] = np.where(np.take_along_axis(legal, order, axis=1), order, -1)
+        return several

@@ -46,6 +46,17 @@ class MultiDiscreteSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SubsetSpec:
+    """Up to k different ones of the actions 0..n-1 at once; stored as (k,) int64, -1 for none.
+
+    Masks are those of single actions, (n,).
+    """
+
+    n: int
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
 class BoxSpec:
     """Continuous actions, one float32 vector per environment.
 
@@ -60,9 +71,14 @@ class BoxSpec:
     """The highest bound of any element."""
 
 
-ActionSpec = DiscreteSpec | MultiDiscreteSpec | BoxSpec
+ActionSpec = DiscreteSpec | MultiDiscreteSpec | SubsetSpec | BoxSpec
 
-_ACTION_KINDS = {"discrete": DiscreteSpec, "multi-discrete": MultiDiscreteSpec, "box": BoxSpec}
+_ACTION_KINDS = {
+    "discrete": DiscreteSpec,
+    "multi-discrete": MultiDiscreteSpec,
+    "subset": SubsetSpec,
+    "box": BoxSpec,
+}
 
 
 def action_to_dict(action: ActionSpec) -> dict[str, Any]:
@@ -94,3 +110,11 @@ class EnvSpec:
     code_words: int = 0
     """Words of an observation's code, a short form that it can be rebuilt from; 0 if there is none.
     Environments with codes offer a `codec` and never truncate episodes."""
+
+    @property
+    def mask_width(self) -> int:
+        """Actions that a mask tells of; 0 if there are no masks."""
+        if not self.has_mask:
+            return 0
+        assert isinstance(self.action, DiscreteSpec | SubsetSpec)
+        return self.action.n

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.arrays import aligned_zeros
-from briskrl.core.spec import BoxSpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec
+from briskrl.core.spec import BoxSpec, EnvSpec, MultiDiscreteSpec, SubsetSpec
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
@@ -55,8 +55,7 @@ class StepBuffers:
         obs_shape = (num_envs, *spec.obs.shape)
         masks: list[Bools | None] = [None, None]
         if spec.has_mask:
-            assert isinstance(spec.action, DiscreteSpec)
-            masks = [np.ones((num_envs, spec.action.n), np.bool_) for _ in masks]
+            masks = [np.ones((num_envs, spec.mask_width), np.bool_) for _ in masks]
         return cls(
             obs=aligned_zeros(obs_shape, spec.obs.dtype),
             reward=np.zeros(num_envs, np.float32),
@@ -93,6 +92,8 @@ def action_layout(spec: EnvSpec) -> tuple[tuple[int, ...], type[np.int64] | type
         return action.shape, np.float32
     if isinstance(action, MultiDiscreteSpec):
         return (len(action.nvec),), np.int64
+    if isinstance(action, SubsetSpec):
+        return (action.k,), np.int64
     return (), np.int64
 
 
@@ -113,7 +114,7 @@ class Batch:
     obs: Array
     """(K, B, *obs)"""
     action: Ints
-    """(K, B)"""
+    """(K, B), or (K, B, k) for several of one set"""
     reward: Floats
     """(K, B): n-step return, discounted inside the window."""
     next_obs: Array
@@ -133,11 +134,10 @@ class Batch:
         lead = (updates, batch_size)
         mask = None
         if spec.has_mask:
-            assert isinstance(spec.action, DiscreteSpec)
-            mask = np.ones((*lead, spec.action.n), np.bool_)
+            mask = np.ones((*lead, spec.mask_width), np.bool_)
         return cls(
             obs=aligned_zeros((*lead, *spec.obs.shape), spec.obs.dtype),
-            action=aligned_zeros(lead, np.int64),
+            action=aligned_zeros((*lead, *action_layout(spec)[0]), np.int64),
             reward=aligned_zeros(lead, np.float32),
             next_obs=aligned_zeros((*lead, *spec.obs.shape), spec.obs.dtype),
             discount=aligned_zeros(lead, np.float32),
@@ -214,8 +214,7 @@ class Minibatch:
         anchor, weight, value, advantage, ret = aligned_zeros((5, size), np.float32)
         mask = None
         if spec.has_mask:
-            assert isinstance(spec.action, DiscreteSpec)
-            mask = np.ones((size, spec.action.n), np.bool_)
+            mask = np.ones((size, spec.mask_width), np.bool_)
         return cls(
             obs=aligned_zeros((size, *spec.obs.shape), spec.obs.dtype),
             action=aligned_zeros((size, *shape), dtype),

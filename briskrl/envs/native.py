@@ -21,7 +21,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from briskrl.core.spec import DiscreteSpec, EnvSpec, MultiDiscreteSpec
+from briskrl.core.spec import DiscreteSpec, EnvSpec, SubsetSpec
 from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers, action_layout
 from briskrl.envs import kernels
 from briskrl.envs.asked import check_buffers, checked_actions, reset_mask
@@ -88,7 +88,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         if num_envs < 1:
             raise ValueError(f"num_envs must be 1 or more, not {num_envs}.")
         action = env_spec.action
-        assert isinstance(action, DiscreteSpec | MultiDiscreteSpec)
+        assert isinstance(action, DiscreteSpec | SubsetSpec)
         self.num_envs = num_envs
         mode = AutoresetMode(autoreset_mode)
         self.metadata = {**self.metadata, "autoreset_mode": mode}
@@ -101,14 +101,12 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         self.single_observation_space = gymnasium.spaces.Box(
             box.low, box.high, box.shape, box.dtype.type
         )
-        self.single_action_space: gymnasium.spaces.Space[Any]
-        if isinstance(action, DiscreteSpec):
-            self._num_actions = action.n
-            self.single_action_space = gymnasium.spaces.Discrete(action.n)
-        else:
-            # Several choices at once, all between equally many.
-            self._num_actions = action.nvec[0]
-            self.single_action_space = gymnasium.spaces.MultiDiscrete(list(action.nvec))
+        self._num_actions = action.n
+        self.single_action_space: gymnasium.spaces.Space[Any] = (
+            gymnasium.spaces.Discrete(action.n)
+            if isinstance(action, DiscreteSpec)
+            else gymnasium.spaces.MultiDiscrete([action.n] * action.k)
+        )
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         shared = num_envs >= self._smallest_shared_batch and CAN_SHARE

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from briskrl.core.spec import DiscreteSpec, EnvSpec
+from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools, Floats, action_layout
 
 
@@ -22,7 +22,7 @@ class Ring:
     obs: Array
     """(S, D): observations, or codes (S, W) that stand for them and their masks."""
     action: Array
-    """(S, 1) int32 for discrete actions, (S, D) float32 for continuous ones."""
+    """(S, 1) or (S, k) int32 for discrete actions, (S, D) float32 for continuous ones."""
     reward: Floats
     """(S,)"""
     flags: NDArray[np.uint8]
@@ -41,9 +41,7 @@ class Ring:
         Everything a write always touches is committed here, so that resident memory stays flat
         afterwards. Truncations are rare: pages of the final arrays are committed when first used.
         """
-        num_actions = 0
-        if isinstance(spec.action, DiscreteSpec) and spec.has_mask and not coded:
-            num_actions = spec.action.n
+        num_actions = 0 if coded else spec.mask_width
         action_shape, dtype = action_layout(spec)
         action_dtype: DTypeLike = np.int32 if dtype is np.int64 else dtype
         action_width = prod(action_shape)

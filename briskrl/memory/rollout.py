@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from briskrl.core.arrays import aligned_zeros
-from briskrl.core.spec import DiscreteSpec, EnvSpec
+from briskrl.core.spec import EnvSpec
 from briskrl.core.types import (
     Array,
     Bools,
@@ -280,8 +280,7 @@ def _allocate(spec: EnvSpec, lead: tuple[int, int, int]) -> dict[str, Array]:
         **{name: aligned_zeros(lead, np.float32) for name in floats},
     }
     if spec.has_mask:
-        assert isinstance(spec.action, DiscreteSpec)
-        arrays["mask"] = np.zeros((*lead, spec.action.n), np.bool_)
+        arrays["mask"] = np.zeros((*lead, spec.mask_width), np.bool_)
     return arrays
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec
+from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec, SubsetSpec
 from briskrl.core.types import EpisodeStats, StepBuffers
 from briskrl.envs.base import VecEnv
 
@@ -35,6 +35,9 @@ def random_actions(spec: EnvSpec, num_steps: int, num_envs: int, seed: int = 0) 
     if isinstance(spec.action, MultiDiscreteSpec):
         nvec = spec.action.nvec
         return rng.integers(nvec, size=(num_steps, num_envs, len(nvec)))
+    if isinstance(spec.action, SubsetSpec):
+        # Some of them twice or illegal, and -1 for none: a trajectory must follow whatever comes.
+        return rng.integers(-1, spec.action.n, size=(num_steps, num_envs, spec.action.k))
     # Some of them beyond the bounds, as a policy's are.
     low, high = 1.5 * spec.action.low, 1.5 * spec.action.high
     shape = (num_steps, num_envs, *spec.action.shape)

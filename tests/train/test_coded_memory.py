@@ -20,9 +20,10 @@ WORLD = WildfireConfig(
 ALGO = {"channels": (4, 4), "net": (8,), "buffer_size": 256, "n_step": 2}
 
 
-def config(tmp_path, name, preset, steps=480):
+def config(tmp_path, name, preset, steps=480, world=WORLD):
+    algo = ALGO if preset.endswith("dqn") else {"channels": (4, 4), "net": (8,)}
     return small_config(
-        tmp_path / name, preset, env="wildfire", env_config=WORLD, algo_config=ALGO, steps=steps
+        tmp_path / name, preset, env="wildfire", env_config=world, algo_config=algo, steps=steps
     )
 
 
@@ -46,9 +47,10 @@ def test_codes_change_no_bit_of_what_is_learnt(tmp_path, monkeypatch, preset):
     assert policy_hash(tmp_path / "coded") == policy_hash(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("preset", ["dqn", "per-dqn"])
-def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, preset):
-    whole = config(tmp_path, "whole", preset)
+@pytest.mark.parametrize("cells", [1, 3])
+@pytest.mark.parametrize("preset", ["dqn", "per-dqn", "ppo"])
+def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, preset, cells):
+    whole = config(tmp_path, "whole", preset, world=replace(WORLD, cells_per_step=cells))
     train(whole)
     train(replace(whole, run_dir=str(tmp_path / "parts"), steps=320))
     resume(tmp_path / "parts", steps=480)

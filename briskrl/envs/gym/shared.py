@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.arrays import ALIGNMENT
-from briskrl.core.spec import DiscreteSpec, EnvSpec
+from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, StepBuffers, action_layout
 from briskrl.envs.gym.host import EpisodeRows
 
@@ -130,8 +130,7 @@ def _layout(plan: Plan) -> Layout:
         "final_obs": obs,
     }
     if spec.has_mask:
-        assert isinstance(spec.action, DiscreteSpec)
-        layout["mask"] = layout["final_mask"] = ((count, spec.action.n), np.bool_)
+        layout["mask"] = layout["final_mask"] = ((count, spec.mask_width), np.bool_)
     like = EpisodeRows.allocate(1)
     for name in EPISODE_FIELDS:
         layout["episode_" + name] = ((count,), getattr(like, name).dtype)

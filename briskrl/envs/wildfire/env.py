@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
 from briskrl.core.errors import ConfigError
-from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec
+from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec, SubsetSpec
 from briskrl.core.types import Array, Bools, Floats, Ints, StepBuffers
 from briskrl.envs.kernels import REC_EXTRA, REC_SCORE
 from briskrl.envs.native import Infos, NativeVecEnv
@@ -290,15 +290,13 @@ def checked(config: WildfireConfig | None, settings: Mapping[str, Any]) -> Wildf
 def spec_of(config: WildfireConfig, pool: Pool) -> EnvSpec:
     """What one episode of these settings looks like from outside."""
     height, width = pool.shape
-    several = config.cells_per_step > 1
     return EnvSpec(
         obs=ArraySpec.of((len(config.channels), height, width), "float32", -1.0, 1.0),
-        action=MultiDiscreteSpec((height * width,) * config.cells_per_step)
-        if several
+        action=SubsetSpec(height * width, config.cells_per_step)
+        if config.cells_per_step > 1
         else DiscreteSpec(height * width),
         max_steps=-(-pool.budget // config.cells_per_step),
-        # Buffers have no room for the masks of several choices; `action_masks` gives them.
-        has_mask=not several,
+        has_mask=True,
         exact_state=True,
         code_words=1 + -(-height * width // 64),
     )

@@ -97,11 +97,32 @@ def test_dqn_with_one_value_per_cell_learns_from_a_few_landscapes_what_holds_for
         assert report["vs"][baseline]["ci"][1] < 0
 
 
+def test_ppo_learns_to_place_two_breaks_at_a_time(tmp_path):
+    algo = OnPolicyConfig(
+        update_steps=6,
+        minibatch_size=96,
+        lr=3e-3,
+        gamma=1.0,
+        shared=True,
+        activation="relu",
+        net=(16,),
+        channels=(8, 8, 8),
+    )
+    env = tiny(cells_per_step=2, budget_frac=6 / 64)
+    agent = train_small(tmp_path, "ppo", env, algo, 12_000, num_envs=32)
+    unseen = replace(agent, env_config=replace(env, split="test", landscapes=12))
+    report = run_suite(unseen, "wildfire-own").as_json()
+    for baseline in ("random", "line"):
+        assert report["vs"][baseline]["ci"][1] < 0
+
+
 def test_a_policy_plays_boards_of_another_size(tmp_path):
     algo = OnPolicyConfig(update_steps=4, minibatch_size=32, channels=(4, 4), net=(8,))
     agent = train_small(tmp_path, "ppo", tiny(), algo, 128)
     games = play_games(replace(agent, env_config=tiny(height=11, width=9)), episodes=4, seed=0)
     assert (games.steps == round(99 * 5 / 64)).all()
+    several = replace(agent, env_config=tiny(height=11, width=9, cells_per_step=3))
+    assert (play_games(several, episodes=4, seed=0).steps == 3).all()
 
 
 @pytest.mark.parametrize(

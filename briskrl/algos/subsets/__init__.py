@@ -1,0 +1,1 @@
+"""Several actions at once, chosen from one set without repeating any."""
