@@ -114,8 +114,7 @@ class Examination:
                 self._missing += [missing(item, TOO_SHORT) for item in wanted[position:]]
                 break
             found = self._try(loop, experiment, left / (len(wanted) - position))
-            if found is not None:
-                self._tried.append((experiment, found))
+            self._tried.append((experiment, found))
         self._look_again(watcher, self._seen)
         self._peel()
 
@@ -152,7 +151,7 @@ class Examination:
                 combined = {**changes, **experiment.changes}
                 again = replace(experiment, open=partial(self._open_with, combined))
                 found = self._try(base, again, self._left() / (len(hidden) - position))
-                finding = None if found is None else from_experiment(again, found)
+                finding = from_experiment(again, found)
                 if finding is not None:
                     after = " and ".join(f.cause for f in cured)
                     self._peeled.append(replace(finding, after=after))
@@ -173,8 +172,8 @@ class Examination:
             store_reference=lambda: batched_write_s(num_envs, obs_size),
         )
 
-    def _try(self, loop: Loop, experiment: Experiment, seconds: float) -> Outcome | None:
-        """What an experiment shows; None if it fails."""
+    def _try(self, loop: Loop, experiment: Experiment, seconds: float) -> Outcome:
+        """What an experiment shows, or that it failed."""
         seconds = min(MOST_S, max(LEAST_S, seconds))
         self._say(experiment.question)
         begin = perf_counter()
@@ -189,9 +188,7 @@ class Examination:
                 left = seconds - (perf_counter() - begin)
                 return outcome(experiment, self._compare(loop, other, experiment, left))
         except Exception as error:  # One experiment that fails must not cost the others.
-            why = f"{type(error).__name__}: {error}"
-            self._missing.append(missing(experiment, f"it failed ({why})"))
-            return None
+            return missing(experiment, f"it failed ({type(error).__name__}: {error})")
 
     def _compare(
         self, loop: Loop, other: Loop, experiment: Experiment, seconds: float

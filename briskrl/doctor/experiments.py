@@ -85,7 +85,7 @@ def outcome(experiment: Experiment, comparison: Comparison | None) -> Outcome:
     elif gain.high < 0.98:
         verdict = "hurts"
         told = f"no: {gain.factor:.2f} times as fast"
-    elif gain.low > 0.95 and gain.high < 1.05:
+    elif gain.low > 0.93 and gain.high < 1.07:
         verdict = "no difference"
         told = "no: it makes no difference"
     else:
