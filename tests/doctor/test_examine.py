@@ -118,7 +118,7 @@ def test_a_training_is_covered_by_its_phases_and_counted() -> None:
     assert report.speed.updates_per_step == pytest.approx(0.03125, rel=0.2)
     assert {"act", "env", "store", "sample", "update", "log"} <= {row.name for row in report.phases}
     assert sum(row.share for row in report.phases) == pytest.approx(1, abs=0.01)
-    assert told == sorted(told)
+    assert all(0 <= done <= 1 for done in told)
     names = {found.name for found in report.outcomes}
     assert {"engine", "no updates", "half the ratio", "quarter of the ratio", "batch size"} <= names
     assert {"backend", "overlap", "envs 1/8", "envs 1/4", "envs x4", "device", "compile"} <= names
