@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -65,6 +65,8 @@ def run(argv: list[str]) -> int:
     settings: TuneConfig = args.own
     if args.print_config:
         raise ConfigError("brisk tune prints what it finds: leave out --print-config.")
+    # Settings of a run name its folder, which the next run cannot have.
+    config = replace(config, run_dir=None)
     path = Path(settings.out or _default_name(config.env, config.algo))
     _check_writable(path, settings.force)
     from briskrl.train.signals import StopRequest
@@ -84,7 +86,7 @@ def run(argv: list[str]) -> int:
     _write(path, outcome, argv)
     told = as_json(outcome, settings, path) if args.json else report(outcome, settings, path)
     print(told, flush=True)
-    return 130 if outcome.interrupted else 0
+    return {"sigint": 130, "sigterm": 143, None: 0}[request.requested]
 
 
 def report(outcome: Outcome, settings: TuneConfig, path: Path) -> str:
@@ -144,6 +146,9 @@ def as_json(outcome: Outcome, settings: TuneConfig, path: Path) -> str:
 def _verdict(outcome: Outcome, settings: TuneConfig) -> str:
     unit = "steps/s" if settings.objective == "wall" else "steps per CPU second"
     gain = outcome.gain
+    if outcome.best == outcome.start and len(outcome.findings.gains) < 2:
+        why = "Interrupted" if outcome.interrupted else "The budget was over"
+        return f"{why} before anything else than the start was measured."
     if outcome.best == outcome.start:
         return "Nothing wins: no other settings were faster than the start's beyond a near tie."
     if gain is None or outcome.start_rate is None or outcome.best_rate is None:
@@ -160,10 +165,10 @@ def _verdict(outcome: Outcome, settings: TuneConfig) -> str:
 
 def _rollout_note(outcome: Outcome) -> list[str]:
     """Say what went along with the number of environments."""
-    before = getattr(outcome.config.algo_config, "update_steps", None)
-    if before is None or "num_envs" not in outcome.best.differs_in(outcome.start):
+    steps = getattr(outcome.config.algo_config, "update_steps", None)
+    if steps is None or "num_envs" not in outcome.best.differs_in(outcome.start):
         return []
-    return [f"  update_steps is now {before}."]
+    return [f"  update_steps is {steps} now, so that rollouts are as large as before."]
 
 
 def _with_file(argv: list[str]) -> list[str]:

@@ -26,8 +26,10 @@ from briskrl.train.warmup import warm_up
 from briskrl.tune.config import Objective
 from briskrl.tune.space import Point, Space
 
-MOST_OPEN = 10
+FEWEST_OPEN, MOST_OPEN = 2, 10
 """Sessions open at a time; each holds a replay memory, some hold processes."""
+MEMORY_SHARE = 0.25
+"""How much open sessions may hold, as a share of the memory that is left."""
 LONG = 2
 """Planned durations after which a slow slice is cut off."""
 SETTLE_S = 0.05
@@ -100,7 +102,14 @@ class Trials:
             session = Session(for_trial(self._space.apply(point)))
             self._open[point] = session
             warm_up(session)
+        while len(self._open) > FEWEST_OPEN and self._crowd() > MEMORY_SHARE:
+            self._discard(next(iter(self._open)))
         return session
+
+    def _crowd(self) -> float:
+        """What all open sessions remember, over the memory that is left."""
+        held = sum(getattr(session.memory, "nbytes", 0) for session in self._open.values())
+        return float(held / max(1, psutil.virtual_memory().available))
 
     def _slice(self, session: Session, seconds: float, floor: float) -> float:
         """Train for so long and until the next update, which is where slices begin, too."""

@@ -97,6 +97,21 @@ def test_only_so_many_sessions_are_open_at_a_time(
         assert closed == [opened[1]]
 
 
+def test_fewer_sessions_are_open_where_memory_is_short(
+    opened: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MEMORY_SHARE", 0.0)
+    found = space()
+    first, second, third = found.points[:3]
+    with closing(Trials(found, "wall", 0.005)) as trials:
+        for point in (first, second, first, second):
+            trials.rate(point)
+        assert len(opened) == 2
+        for point in (third, first):
+            trials.rate(point)
+        assert len(opened) == 4
+
+
 def test_a_hopeless_slice_is_cut_off_within_its_rollout(opened: list[Any]) -> None:
     config = TrainConfig(algo="ppo", num_envs=16, algo_config={"net": [8], "update_steps": 30_000})
     found = space(config)
