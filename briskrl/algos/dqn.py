@@ -15,7 +15,7 @@ from briskrl.algos.config import DQNConfig
 from briskrl.algos.engines import Engines
 from briskrl.algos.explore import EpsilonGreedy, SubsetEpsilonGreedy, linear
 from briskrl.algos.flops import Flops, value_flops
-from briskrl.algos.fused.values.engine import FusedValues
+from briskrl.algos.fused.values.engine import FusedValues, UpdateLoop
 from briskrl.algos.q_policy import num_actions, num_taken, value_network
 from briskrl.algos.torch_values import TorchValues
 from briskrl.algos.value_engine import ValueEngine, ValueParts
@@ -76,6 +76,20 @@ class DQN:
         errors = engine.update(batch, updates, self._updates)
         self._updates += updates
         return errors
+
+    def update_by(self, loop: UpdateLoop, batch: Batch, updates: int, clock: Clock) -> None:
+        """Do what `update` does with a compiled loop of the caller's; see `takes_loops`."""
+        if self.config.target_unit == "steps":
+            self._sync_by_steps(clock.env_steps)
+        engine = self.engines.now
+        assert isinstance(engine, FusedValues)
+        engine.update(batch, updates, self._updates, loop)
+        self._updates += updates
+
+    @property
+    def takes_loops(self) -> bool:
+        """Whether updates are compiled, so that compiled code can do something between them."""
+        return self._imitator is None and isinstance(self.engines.now, FusedValues)
 
     @contextmanager
     def imitating(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ from briskrl.core.types import (
 )
 from briskrl.memory import kernels
 from briskrl.memory.replay import ReplayBuffer
+from briskrl.memory.source.kernels import Source
 
 ERROR_OFFSET = 1e-6
 """Added to every error, so that a transition without one can still be drawn."""
@@ -155,6 +156,44 @@ class PrioritizedReplay:
         self._largest = kernels.update_priorities(
             self._tree, out.index, errors, updates, self.alpha, ERROR_OFFSET, self._largest
         )
+
+    def source(self, rng: np.random.Generator, updates: int, out: Batch) -> Source | None:
+        """What compiled code needs to do what `sample` and `feedback` do, update by update.
+
+        It has to be handed back to `take_back` afterwards. None if observations are kept as codes,
+        which only their codec can read.
+        """
+        views = self._replay.views(out)
+        if views is None:
+            return None
+        ring = self._replay.ring
+        return Source(
+            tree=self._tree,
+            draws=self._replay.draw(rng, updates, out),
+            beta=self.beta,
+            alpha=self.alpha,
+            offset=ERROR_OFFSET,
+            largest=np.array([self._largest]),
+            num_envs=self._replay.num_envs,
+            n_step=self._replay.n_step,
+            gamma=self._replay.gamma,
+            ring=(
+                ring.obs,
+                ring.action,
+                ring.reward,
+                ring.flags,
+                ring.mask,
+                ring.final_obs,
+                ring.final_mask,
+            ),
+            index=out.index,
+            weight=out.weight,
+            **views,
+        )
+
+    def take_back(self, source: Source) -> None:
+        """Take notice of what was done with a source."""
+        self._largest = float(source.largest[0])
 
     def cut(self, now: StepBuffers) -> None:
         """End the episodes under way: each env's last transition is truncated at `now`."""

@@ -208,6 +208,20 @@ class ReplayBuffer:
         if coding is not None:
             coding.decode(updates, out)
 
+    def views(self, out: Batch) -> dict[str, Array] | None:
+        """The fields of `out` as `kernels.gather` fills them; None if codes have to be decoded."""
+        if self._coding is not None:
+            return None
+        ring = self.ring
+        return {
+            "obs": _batches_of(out.obs, ring.obs),
+            "action": _batches_of(out.action, ring.action),
+            "reward": out.reward,
+            "next_obs": _batches_of(out.next_obs, ring.obs),
+            "discount": out.discount,
+            "next_mask": self._mask_out(out),
+        }
+
     def cut(self, now: StepBuffers) -> None:
         """End the episodes under way: each env's last transition is truncated at `now`."""
         ring = self.ring

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from briskrl.core.registry import Registry
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Batch, Minibatch
 from briskrl.memory.base import ReplayMemory, RolloutMemory
+
+if TYPE_CHECKING:
+    from briskrl.algos.dqn import DQN
+    from briskrl.memory.priority import PrioritizedReplay
 
 MAX_UPDATES_PER_DRAW, MAX_BYTES_PER_DRAW = 32, 64 << 20
 """Bound the batch buffers when many updates are due at once; bytes are those of observations."""
@@ -48,7 +53,8 @@ class ReplayLearner:
     """Draws batches from a replay memory.
 
     All updates that are due are drawn at once, except from memories whose priorities change with
-    every update: those are drawn one by one, so that each draw sees the latest errors.
+    every update: those are drawn one by one, so that each draw sees the latest errors. Where the
+    updates are compiled, that is done within one compiled call as well, with the same results.
     """
 
     def __init__(
@@ -71,24 +77,51 @@ class ReplayLearner:
         self._clock = clock
         batch_bytes = batch_size * spec.obs.size * spec.obs.dtype.itemsize
         room = max(1, min(MAX_UPDATES_PER_DRAW, MAX_BYTES_PER_DRAW // batch_bytes))
-        self._most = 1 if memory.wants_feedback else room
-        self.batch = Batch.allocate(spec, self._most, batch_size)
+        at_once = not memory.wants_feedback or "fused" in algo.engines.candidates
+        self.batch = Batch.allocate(spec, room if at_once else 1, batch_size)
         self.rehearsal_steps = window + 2 + -(-batch_size // num_envs)
 
     def learn(self, updates: int) -> None:
         """Do `updates` gradient updates."""
         left = updates
         while left > 0:
-            count = min(left, self._most)
-            with self._timer[Phase.SAMPLE]:
-                self._memory.sample(self._rng, count, self.batch)
-            with self._timer[Phase.UPDATE]:
-                errors = self._algo.update(self.batch, count, self._clock)
-            if self._memory.wants_feedback:
-                with self._timer[Phase.SAMPLE]:
-                    self._memory.feedback(self.batch, count, errors)
+            count = self._learn_some(min(left, len(self.batch.index)))
             self._clock.updates += count
             left -= count
+
+    def _learn_some(self, updates: int) -> int:
+        """Do at most `updates` updates; returns how many."""
+        memory, timer = self._memory, self._timer
+        if memory.wants_feedback:
+            if self._learn_in_turn(updates):
+                return updates
+            updates = 1
+        with timer[Phase.SAMPLE]:
+            memory.sample(self._rng, updates, self.batch)
+        with timer[Phase.UPDATE]:
+            errors = self._algo.update(self.batch, updates, self._clock)
+        if memory.wants_feedback:
+            with timer[Phase.SAMPLE]:
+                memory.feedback(self.batch, updates, errors)
+        return updates
+
+    def _learn_in_turn(self, updates: int) -> bool:
+        """Draw, update and feed back again and again in one compiled call, if that can be done."""
+        if not getattr(self._algo, "takes_loops", False):
+            return False
+        # Only these runs need the kernel.
+        from briskrl.train.prioritised.kernels import update_in_turn
+
+        with self._timer[Phase.UPDATE]:
+            memory = cast("PrioritizedReplay", self._memory)
+            source = memory.source(self._rng, updates, self.batch)
+            if source is None:
+                return False
+            cast("DQN", self._algo).update_by(
+                partial(update_in_turn, source), self.batch, updates, self._clock
+            )
+            memory.take_back(source)
+        return True
 
     def rehearse(self) -> None:
         """Do a few updates."""

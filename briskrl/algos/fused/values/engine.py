@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 
@@ -29,6 +30,10 @@ FOREVER = 1 << 62
 PATIENCE = 3000
 """Looks for something to do before the assistant sleeps, about a millisecond in all: longer than
 what comes between two rounds of updates, as one that has slept must first be brought in step."""
+
+
+UpdateLoop = Callable[[kernels.Lesson, kernels.Lesson, tuple[kernels.Room, ...]], None]
+"""loop(lesson, replica, rooms) does the updates of a lesson with `kernels.do_update`, in order."""
 
 
 class FusedValues:
@@ -126,8 +131,17 @@ class FusedValues:
             out,
         )
 
-    def update(self, batch: Batch, updates: int, before: int) -> Floats:
-        """See ValueEngine."""
+    def update(
+        self, batch: Batch, updates: int, before: int, loop: UpdateLoop = kernels.update_values
+    ) -> Floats:
+        """See ValueEngine.
+
+        Args:
+            batch: What to learn from.
+            updates: How many updates to do.
+            before: How many were done before.
+            loop: Compiled code that does them, for callers who have something to do in between.
+        """
         lesson = self._lesson_on(batch)
         config = self._parts.config
         period = config.target_every if config.target_unit == "updates" else 0
@@ -135,7 +149,7 @@ class FusedValues:
         self._draw_noise(lesson, updates)
         if self._assistant is not None:
             self._assistant.wake()
-        kernels.update_values(lesson, self._replica, self._rooms)
+        loop(lesson, self._replica, self._rooms)
         self._parts.guard.check()
         errors: Floats = lesson.errors
         return errors

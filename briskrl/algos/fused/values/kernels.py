@@ -302,6 +302,27 @@ def learn_together(lesson, replica, rooms, k):
     return side
 
 
+@helper
+def do_update(lesson, replica, rooms, k):
+    """Do update k of a lesson; arguments as in `update_values`."""
+    online, target = lesson.online, lesson.target
+    _, done, period, _ = lesson.rules
+    use_noise(online, lesson.noise[k, 0])
+    use_noise(target, lesson.noise[k, 1])
+    if len(rooms) == 1:
+        learn_part(lesson, rooms[0], k, 0, 1)
+        apply_parts(lesson, lesson.padded[0])
+    else:
+        side = learn_together(lesson, replica, rooms, k)
+        apply_parts(lesson, lesson.padded[side])
+    for part in range(lesson.losses.shape[0]):
+        lesson.totals[0] += lesson.losses[part]
+    lesson.totals[1] += 1
+    if period > 0 and (done + k + 1) % period == 0:
+        copy_numbers(target.values, online.values)
+        pack(target)
+
+
 @kernel
 def update_values(lesson, replica, rooms):
     """Do K updates of a value network, in order.
@@ -312,23 +333,8 @@ def update_values(lesson, replica, rooms):
         rooms: Where to compute: one room, or one per part and side (see `learn_together`).
     """
     control = flush_denormals()
-    online, target = lesson.online, lesson.target
-    updates, done, period, _ = lesson.rules
-    for k in range(updates):
-        use_noise(online, lesson.noise[k, 0])
-        use_noise(target, lesson.noise[k, 1])
-        if len(rooms) == 1:
-            learn_part(lesson, rooms[0], k, 0, 1)
-            apply_parts(lesson, lesson.padded[0])
-        else:
-            side = learn_together(lesson, replica, rooms, k)
-            apply_parts(lesson, lesson.padded[side])
-        for part in range(lesson.losses.shape[0]):
-            lesson.totals[0] += lesson.losses[part]
-        lesson.totals[1] += 1
-        if period > 0 and (done + k + 1) % period == 0:
-            copy_numbers(target.values, online.values)
-            pack(target)
+    for k in range(lesson.rules[0]):
+        do_update(lesson, replica, rooms, k)
     restore_denormals(control)
 
 

@@ -1,0 +1,1 @@
+"""A prioritised memory for kernels that draw and feed back between updates."""

@@ -1,0 +1,1 @@
+"""Updates from a prioritised memory in one compiled call."""
