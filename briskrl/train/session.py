@@ -47,7 +47,7 @@ class Session:
         self.timer = PhaseTimer()
         self.streams = Streams(config.seed)
         refuse_unlike_stages(config)
-        teacher = config.algo_config.pretrain_from
+        teacher = getattr(config.algo_config, "pretrain_from", None)
         if teacher is not None:
             refuse_teacher(config.env, teacher)
         self.pretrained = teacher is None

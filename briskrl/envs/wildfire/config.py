@@ -41,7 +41,7 @@ CHANNELS = (
     "value",
 )
 """Planes of the full observation, in order."""
-EXTRA_CHANNELS = ("fuel", "plan")
+EXTRA_CHANNELS = ("fuel", "plan", "downstream")
 """Planes that can be chosen besides."""
 MINIMAL = ("treated", "fuel")
 SPLITS = {"train": (0, 10_000), "validation": (10_000, 100), "test": (20_000, 100)}
@@ -128,7 +128,7 @@ class WildfireConfig:
     obs_channels: tuple[str, ...] = ()
     """Names of the planes to see, instead of what obs says."""
     obs_fires: Count = 64
-    """Fires behind the plane of burn probabilities."""
+    """Fires behind the planes of burn probabilities and downstream values."""
     plan: Plan = "none"
     """Which baseline fills the plane `plan`: the cell it would treat first is brightest."""
     plan_fires: Count = 512

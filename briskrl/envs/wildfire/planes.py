@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from briskrl.core.types import Floats
@@ -20,16 +22,12 @@ TALLEST = 10.0
 LARGEST_FUEL = 204
 
 
-def static_planes(
-    scene: Scene, names: tuple[str, ...], burn_prob: Reals | None, plan: Reals | None
-) -> Floats:
-    """The static planes among these names, in their order, (S, H, W)."""
+def static_planes(scene: Scene, names: tuple[str, ...], given: Mapping[str, Reals]) -> Floats:
+    """The static planes among these names, in their order, (S, H, W); some are given."""
     wanted = [name for name in names if name not in DYNAMIC]
     planes = np.zeros((len(wanted), *scene.landscape.shape), np.float32)
-    given = {"burn_prob": burn_prob, "plan": plan}
     for plane, name in zip(planes, wanted, strict=True):
         found = given[name] if name in given else _plane(scene, name)
-        assert found is not None
         plane[:] = np.clip(found.reshape(scene.landscape.shape), -1.0, 1.0)
     return planes
 

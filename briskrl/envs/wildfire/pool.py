@@ -17,7 +17,7 @@ from briskrl.envs.wildfire import landfire
 from briskrl.envs.wildfire.compass import Compass, compass
 from briskrl.envs.wildfire.config import SPLITS, WildfireConfig
 from briskrl.envs.wildfire.files import read_landscape
-from briskrl.envs.wildfire.fuels import Reals, fuel_table
+from briskrl.envs.wildfire.fuels import fuel_table
 from briskrl.envs.wildfire.landscape import Landscape, landscape_of
 from briskrl.envs.wildfire.planes import static_planes
 from briskrl.envs.wildfire.planning.baselines import plan_cells
@@ -223,16 +223,18 @@ def _parts(config: WildfireConfig, members: tuple[Prepared, ...]) -> dict[str, N
 
 
 def _planes(config: WildfireConfig, member: Prepared) -> NDArray[np.float32]:
-    burn_prob: Reals | None = None
-    plan: Reals | None = None
-    if "burn_prob" in config.channels:
-        fires = member.fires("observation", config.obs_fires)
-        burn_prob = Simulator(member.scene).burn_probability(fires)
-    if "plan" in config.channels:
+    channels, given = config.channels, {}
+    simulator, fires = Simulator(member.scene), member.fires("observation", config.obs_fires)
+    if "burn_prob" in channels:
+        given["burn_prob"] = simulator.burn_probability(fires)
+    if "downstream" in channels:
+        behind, _ = simulator.downstream(fires)
+        given["downstream"] = behind / max(behind.max(), 1e-9)
+    if "plan" in channels:
         cells = planned(config, member)
-        plan = np.zeros(member.scene.landscape.cells)
-        plan[cells] = 1 - np.arange(len(cells)) / len(cells)
-    return static_planes(member.scene, config.channels, burn_prob, plan)
+        given["plan"] = np.zeros(member.scene.landscape.cells)
+        given["plan"][cells] = 1 - np.arange(len(cells)) / len(cells)
+    return static_planes(member.scene, channels, given)
 
 
 def _packed(parts: dict[str, NDArray[Any]]) -> tuple[NDArray[np.int64], dict[str, int]]:

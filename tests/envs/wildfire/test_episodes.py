@@ -349,9 +349,10 @@ def test_threads_and_batches_change_nothing(threads):
 
 
 def test_planes_are_what_they_are_called():
-    env = make(2, n_settlements=1)
+    shown = (*CHANNELS, "downstream")
+    env = make(2, n_settlements=1, obs_channels=shown)
     obs, _ = env.reset(seed=0)
-    names = dict(zip(CHANNELS, obs.swapaxes(0, 1), strict=True))
+    names = dict(zip(shown, obs.swapaxes(0, 1), strict=True))
     assert not names["treated"].any()
     np.testing.assert_array_equal(names["legal"].reshape(2, -1) > 0, env.action_masks())
     assert (names["budget"] == 1).all()
@@ -365,9 +366,12 @@ def test_planes_are_what_they_are_called():
         fires = env.pool.members[land].fires("observation", 8)
         expected = Simulator(scene).burn_probability(fires).reshape(9, 10)
         np.testing.assert_allclose(names["burn_prob"][i], expected, rtol=1e-6)
+        behind, _ = Simulator(scene).downstream(fires)
+        expected = (behind / behind.max()).reshape(9, 10)
+        np.testing.assert_allclose(names["downstream"][i], expected, rtol=1e-6)
     cell = int(np.flatnonzero(env.action_masks()[0])[0])
     obs, _, _, _, _ = env.step(np.array([cell, cell]))
-    names = dict(zip(CHANNELS, obs.swapaxes(0, 1), strict=True))
+    names = dict(zip(shown, obs.swapaxes(0, 1), strict=True))
     assert names["treated"][0].sum() == 1 == names["treated"][0].ravel()[cell]
     np.testing.assert_allclose(names["budget"], 1 - 1 / env.pool.budget)
 
