@@ -7,6 +7,7 @@ the teacher's games until newer ones displace them. Nothing of it counts as a st
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 
 from briskrl.core.clock import Clock
 from briskrl.core.types import Array, Bools, Decision
@@ -16,6 +17,9 @@ from briskrl.train.session import Session
 
 UPDATES_AT_ONCE = 64
 """Updates on replayed transitions between two looks at whether to stop."""
+
+NOTE_EVERY_S = 10.0
+"""Seconds between two notes on how far it is."""
 
 
 class TaughtActor:
@@ -61,7 +65,7 @@ def pretrain(
     collector.start(session.start_seed)
     replays = not hasattr(session.memory, "row")
     with session.algo.imitating():
-        losses = (_replayed if replays else _rolled_out)(session, collector, stops)
+        losses = (_replayed if replays else _rolled_out)(session, collector, note, stops)
     if losses is None:
         return None
     updates = session.clock.updates - counted["updates"]
@@ -78,24 +82,33 @@ def pretrain(
 
 
 def _rolled_out(
-    session: Session, collector: Collecting, stops: Callable[[], bool]
+    session: Session,
+    collector: Collecting,
+    note: Callable[[str], None],
+    stops: Callable[[], bool],
 ) -> list[float] | None:
     """Imitate whole rollouts until all updates are done; returns their losses."""
     losses: list[float] = []
-    first = session.clock.updates
-    while session.clock.updates - first < session.config.algo_config.pretrain_steps:
+    wanted, clock = session.config.algo_config.pretrain_steps, session.clock
+    progress = _Progress(wanted, note)
+    first = clock.updates
+    while clock.updates - first < wanted:
         due = 0
         while not due:
             due = session.cadence.due(collector.collect()[0])
         session.learner.learn(due)
-        losses.append(session.algo.progress(session.clock)["policy_loss"])
+        losses.append(session.algo.progress(clock)["policy_loss"])
+        progress.tell(clock.updates - first, losses[-1])
         if stops():
             return None
     return losses
 
 
 def _replayed(
-    session: Session, collector: Collecting, stops: Callable[[], bool]
+    session: Session,
+    collector: Collecting,
+    note: Callable[[str], None],
+    stops: Callable[[], bool],
 ) -> list[float] | None:
     """Fill the memory with the teacher's games, then learn; returns some losses."""
     config, losses = session.config.algo_config, []
@@ -105,9 +118,26 @@ def _replayed(
         if stops():
             return None
     session.memory.cut(collector.now)
+    progress = _Progress(config.pretrain_steps, note)
     for left in range(config.pretrain_steps, 0, -UPDATES_AT_ONCE):
         session.learner.learn(min(left, UPDATES_AT_ONCE))
         losses.append(session.algo.progress(session.clock)["loss"])
+        progress.tell(config.pretrain_steps - max(0, left - UPDATES_AT_ONCE), losses[-1])
         if stops():
             return None
     return losses
+
+
+class _Progress:
+    """Says now and then how far it is, if it takes long."""
+
+    def __init__(self, wanted: int, note: Callable[[str], None]) -> None:
+        self._wanted = wanted
+        self._note = note
+        self._told = monotonic()
+
+    def tell(self, done: int, loss: float) -> None:
+        """Say it, unless something has been said lately."""
+        if monotonic() - self._told > NOTE_EVERY_S and done < self._wanted:
+            self._note(f"pretraining: {done:,} of {self._wanted:,} updates, loss {loss:.3f}")
+            self._told = monotonic()
