@@ -110,6 +110,16 @@ def test_the_margin_makes_value_learning_follow_the_teacher(tmp_path, algo, engi
     assert breaks(load_policy(tmp_path / "run")) == plan_of(SMALL)
 
 
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_several_cells_per_step_are_taught_as_well(tmp_path, algo):
+    env = replace(SMALL, cells_per_step=2)
+    table = {"body": "fcn", "channels": (8, 8), "net": (8,)}
+    with closing(Session(complete(config(tmp_path / "run", algo, env, algo_config=table)))) as one:
+        one.start()
+        losses = pretrain(one)
+    assert losses[-1] < 0.7 * losses[0]
+
+
 def test_the_teachers_games_fill_the_replay_and_training_goes_on_from_there(tmp_path):
     with closing(Session(complete(config(tmp_path / "run", "dqn")))) as session:
         session.start()
