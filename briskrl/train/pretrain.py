@@ -66,15 +66,15 @@ def pretrain(
     replays = not hasattr(session.memory, "row")
     with session.algo.imitating():
         losses = (_replayed if replays else _rolled_out)(session, collector, note, stops)
-    if losses is None:
-        return None
-    updates = session.clock.updates - counted["updates"]
-    change = f", loss {losses[0]:.3f} at first, {losses[-1]:.3f} now" if losses else ""
-    note(f"pretrained: {session.clock.env_steps:,} steps of {name}, {updates:,} updates{change}")
-    if not replays:
-        session.memory.clear()
+    played, updates = session.clock.env_steps, session.clock.updates
     session.clock.load_state(counted)
     session.cadence.load_state(earned)
+    if losses is None:
+        return None
+    change = f", loss {losses[0]:.3f} at first, {losses[-1]:.3f} now" if losses else ""
+    note(f"pretrained: {played:,} steps of {name}, {updates:,} updates{change}")
+    if not replays:
+        session.memory.clear()
     session.algo.progress(session.clock)
     session.start()
     session.pretrained = True

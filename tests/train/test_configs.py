@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from briskrl.algos.config import DQNConfig
+from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.train.loop import train
 from briskrl.train.resolve import load_config
 
@@ -26,6 +27,7 @@ def test_a_ready_made_file_trains(tmp_path, file):
         steps=2048,
         episodes=None,
         num_envs=min(config.num_envs, 256),
+        env_config=_few_landscapes(config.env_config),
         algo_config=_quick(config.algo_config),
         run_dir=str(tmp_path / "run"),
     )
@@ -38,4 +40,13 @@ def _quick(config):
     """The settings with what would keep so short a run from learning out of the way."""
     if isinstance(config, DQNConfig):
         return replace(config, learning_starts=0, buffer_size=4096)
-    return replace(config, update_steps=4)
+    return replace(config, update_steps=4, pretrain_steps=min(config.pretrain_steps, 4))
+
+
+def _few_landscapes(config):
+    """The settings with fewer landscapes to prepare and plan for."""
+    if not isinstance(config, WildfireConfig):
+        return config
+    plans, keep = min(config.teacher_plans, 4), min(config.teacher_keep, 2)
+    landscapes = min(config.landscapes, 4)
+    return replace(config, landscapes=landscapes, teacher_plans=plans, teacher_keep=keep)

@@ -166,7 +166,8 @@ def test_pretraining_that_is_interrupted_begins_again(tmp_path):
                 signal.raise_signal(signal.SIGINT)
 
     asked = config(tmp_path / "run", algo_config={"lr_schedule": "constant"})
-    assert train(asked, reporter=StopsSoon()).stopped == "sigint"
+    stopped = train(asked, reporter=StopsSoon())
+    assert (stopped.stopped, stopped.env_steps, stopped.updates) == ("sigint", 0, 0)
     assert not list_checkpoints(tmp_path / "run" / "checkpoints")
     notes = Notes()
     resume(tmp_path / "run", reporter=notes)
