@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -96,12 +98,24 @@ def build_actor_critic(
     """
     network = ActorCritic(obs, outputs, options)
     gains = _gains(network)
-    for layer in network.modules():
-        if isinstance(layer, nn.Linear | nn.Conv2d):
-            nn.init.orthogonal_(layer.weight, gains.get(layer, _HIDDEN_GAIN), generator)
-            assert layer.bias is not None
-            nn.init.zeros_(layer.bias)
+    with _one_thread():
+        for layer in network.modules():
+            if isinstance(layer, nn.Linear | nn.Conv2d):
+                nn.init.orthogonal_(layer.weight, gains.get(layer, _HIDDEN_GAIN), generator)
+                assert layer.bias is not None
+                nn.init.zeros_(layer.bias)
     return network
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Factorise with one thread: more of them round differently, and cost 0.3 s of CPU to start."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _gains(network: ActorCritic) -> dict[nn.Module, float]:

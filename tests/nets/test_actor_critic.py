@@ -54,6 +54,18 @@ def test_weights_depend_on_the_generator_alone(options):
     assert not torch.equal(first, FlatParameters(build(seed=6, **options)).values)
 
 
+def test_weights_do_not_depend_on_the_number_of_threads():
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(FlatParameters(build((64, 64), seed=5)).values)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*found)
+
+
 def test_a_shared_body_is_counted_and_named_once():
     shared, apart = build(shared=True), build(shared=False)
     names = [name for name, _ in shared.named_parameters()]
