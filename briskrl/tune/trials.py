@@ -70,19 +70,22 @@ class Trials:
         Args:
             point: What to train.
             floor: Steps per second below which the exact rate does not matter. A slice that stays
-                below it is cut off, be it within a rollout.
+                below it is cut off, be it within a rollout, and its session is closed.
 
         Raises:
             TrialError: Its session cannot be built, or fails.
         """
         try:
             if point not in self._open:
-                session = self._begin(point)
-                settled = self._slice(session, SETTLE_S, floor)
-                if settled < floor:
-                    return settled
+                rate = self._slice(self._begin(point), SETTLE_S, floor)
+                if rate < floor:
+                    self._discard(point)
+                    return rate
             self._open.move_to_end(point)
-            return self._slice(self._open[point], self._seconds, floor)
+            rate = self._slice(self._open[point], self._seconds, floor)
+            if rate < floor:
+                self._discard(point)
+            return rate
         except Exception as error:
             self._discard(point)
             kind = "" if isinstance(error, BriskError) else f"{type(error).__name__}: "
@@ -101,7 +104,12 @@ class Trials:
         with event.install_timer("numba:compile", self._excuse):
             session = Session(for_trial(self._space.apply(point)))
             self._open[point] = session
-            warm_up(session)
+            if session.config.engine == "torch":
+                # Torch compiles nothing. With more threads than free cores it can be slower by far
+                # than a rehearsal is worth, which slices notice.
+                session.start()
+            else:
+                warm_up(session)
         while len(self._open) > FEWEST_OPEN and self._crowd() > MEMORY_SHARE:
             self._discard(next(iter(self._open)))
         return session

@@ -118,6 +118,9 @@ def test_a_hopeless_slice_is_cut_off_within_its_rollout(opened: list[Any]) -> No
     with closing(Trials(found, "wall", 0.005)) as trials:
         assert trials.rate(found.start, floor=1e12) < 1e12
         assert opened[0].clock.updates == 0
+        # What was cut off is not continued.
+        trials.rate(found.start, floor=1e12)
+        assert len(opened) == 2
 
 
 def test_a_slice_without_an_update_ends_in_time() -> None:

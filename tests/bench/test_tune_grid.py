@@ -1,0 +1,69 @@
+"""The scripts behind the claims about the tuner."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from math import exp
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from briskrl.tune.space import Point
+from briskrl.tune.trials import TrialError
+from tests.cli.conftest import ROOT, environment
+
+
+def load(name: str) -> ModuleType:
+    spec = spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class Machine:
+    """Rates that grow with a setting, on a machine that gets slower all the time."""
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(0)
+        self.calls = 0
+        self.floors: list[float] = []
+
+    def rate(self, point: Point, floor: float = 0.0) -> float:
+        self.calls += 1
+        self.floors.append(floor)
+        if point["num_envs"] == 3:
+            raise TrialError("Three do not work.")
+        return int(point["num_envs"]) * exp(0.02 * self._rng.standard_normal() - 0.01 * self.calls)
+
+
+def test_the_grid_ranks_all_points_that_work_by_medians_over_rounds() -> None:
+    script, machine = load("tune_grid"), Machine()
+    points = [Point((("num_envs", count),)) for count in (2, 16, 3, 4, 8)]
+    found = script.measure(points, machine, rounds=9)
+    assert machine.calls == 45
+    assert [point["num_envs"] for point in found] == [16, 8, 4, 2]
+    first, *_, last = found.values()
+    assert exp(first - last) == pytest.approx(8, rel=0.1)
+    assert machine.floors[0] == 0
+    assert max(machine.floors) <= script.HOPELESS * 16 * 1.1
+
+
+def test_the_learning_study_reports_what_its_file_has() -> None:
+    path = ROOT / "benchmarks" / "tune_learning.jsonl"
+    command = [sys.executable, str(ROOT / "benchmarks" / "tune_learning.py"), str(path)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|")][2:]
+    runs = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(rows) == len({run["variant"] for run in runs})
+    page = (ROOT / "docs" / "tune.md").read_text()
+    for row in rows:
+        assert " | ".join(row.strip("| ").split(" | ")[1:]) in page
