@@ -109,13 +109,21 @@ class Space:
 
     @property
     def points(self) -> list[Point]:
-        """The start, and every other point that can work."""
-        found = [self.start]
+        """The start, its changes of one setting, and every other point that can work.
+
+        Where the start says `auto`, its changes of one setting do so as well: without them it would
+        differ from everything else in several settings, and nobody could say which one matters.
+        """
+        found = [self.start, *self._neighbours()]
         for values in product(*self.axes.values()):
-            point = Point(tuple(zip(self.axes, values, strict=True)))
-            if point != self.start and self._can_work(point):
-                found.append(point)
-        return found
+            found.append(Point(tuple(zip(self.axes, values, strict=True))))
+        return [point for point in dict.fromkeys(found) if self._can_work(point)]
+
+    def _neighbours(self) -> Iterator[Point]:
+        present = self.start.as_dict()
+        for axis, values in self.axes.items():
+            for value in values:
+                yield Point(tuple((present | {axis: value}).items()))
 
     def apply(self, point: Point) -> TrainConfig:
         """The config that a point stands for; the start's stays as it is, to the letter."""
@@ -156,7 +164,7 @@ class Space:
 
     def _can_work(self, point: Point) -> bool:
         values = point.as_dict()
-        if not values.get("overlap"):
+        if point == self.start or not values.get("overlap"):
             return True
         return values["engine"] in ("fused", "auto") and values.get("backend") != "async"
 

@@ -127,8 +127,16 @@ def test_engines_threads_and_overlap_are_those_that_can_work() -> None:
     overlapping = [point for point in gym.points if point["overlap"]]
     assert overlapping
     for point in overlapping:
-        assert point["engine"] == "fused"
-        assert point["backend"] in ("sync", "process")
+        assert point["engine"] in ("fused", "auto")
+        assert point["backend"] != "async"
+
+
+def test_the_start_has_neighbours_in_every_direction_even_where_it_says_auto() -> None:
+    found = space(replace(DQN, env="gym:CartPole-v1"))
+    changed = [point.differs_in(found.start) for point in found.points]
+    single = [axes for axes in changed if len(axes) == 1]
+    assert {axis for (axis,) in single} == set(found.axes)
+    assert found.start["engine"] == found.start["backend"] == "auto"
 
 
 def test_min_ready_goes_with_the_async_backend_alone() -> None:
