@@ -144,9 +144,18 @@ def _subject(target: str | None, words: list[str]) -> tuple[Any, TrainConfig | N
 def _examine(subject: Subject, args: argparse.Namespace) -> Report:
     from briskrl.doctor.examine import examine
 
+    from briskrl.train.signals import StopRequest
+
     progress = _Progress()
     try:
-        report = examine(subject, budget_s=args.budget, tell=progress)
+        # A script's background jobs ignore Ctrl-C unless a handler says otherwise.
+        with StopRequest() as stop:
+            report = examine(
+                subject,
+                budget_s=args.budget,
+                tell=progress,
+                stops=lambda: stop.requested is not None,
+            )
     finally:
         progress.close()
     if args.profile and not report.interrupted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -52,6 +52,7 @@ class Examination:
         subject: What is examined.
         budget_s: Seconds for all of it, more or less.
         tell: Told what goes on.
+        stops: Whether to end early, asked between turns.
     """
 
     def __init__(
@@ -59,10 +60,12 @@ class Examination:
         subject: Subject,
         budget_s: float,
         tell: Teller = lambda doing, done: None,
+        stops: Callable[[], bool] = lambda: False,
     ) -> None:
         self._subject = subject
         self._budget_s = budget_s
         self._tell = tell
+        self._stops = stops
         self._began = perf_counter()
         self._load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         self._seen: Observation | None = None
@@ -75,7 +78,7 @@ class Examination:
         self._interrupted = False
 
     def run(self) -> Report:
-        """Examine; Ctrl-C ends it early with what is known so far.
+        """Examine; Ctrl-C and `stops` end it early with what is known so far.
 
         Raises:
             BriskError: The target cannot train at all.
@@ -194,13 +197,19 @@ class Examination:
         self, loop: Loop, other: Loop, experiment: Experiment, seconds: float
     ) -> Comparison | None:
         return compare(
-            loop, other, seconds=max(LEAST_S, seconds), by_wall=experiment.cause in BY_WALL
+            loop,
+            other,
+            seconds=max(LEAST_S, seconds),
+            by_wall=experiment.cause in BY_WALL,
+            stops=self._stops,
         )
 
     def _left(self) -> float:
         return self._budget_s - (perf_counter() - self._began)
 
     def _say(self, doing: str) -> None:
+        if self._stops():
+            raise KeyboardInterrupt
         self._tell(doing, min(1.0, 1 - self._left() / self._budget_s))
 
     def _report(self) -> Report:
@@ -272,6 +281,12 @@ def _share(seen: Observation | None, cause: str) -> float:
     return sum(map(seen.own_share, PHASES[cause]))
 
 
-def examine(subject: Subject, *, budget_s: float, tell: Teller | None = None) -> Report:
+def examine(
+    subject: Subject,
+    *,
+    budget_s: float,
+    tell: Teller = lambda doing, done: None,
+    stops: Callable[[], bool] = lambda: False,
+) -> Report:
     """Examine a subject; see `Examination`."""
-    return Examination(subject, budget_s, tell or (lambda doing, done: None)).run()
+    return Examination(subject, budget_s, tell, stops).run()

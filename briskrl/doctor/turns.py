@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
 from time import perf_counter
@@ -144,6 +145,7 @@ def compare(
     *,
     seconds: float,
     by_wall: bool = False,
+    stops: Callable[[], bool] = lambda: False,
 ) -> Comparison | None:
     """How many times faster `after` is; None if there was no time for two pairs.
 
@@ -156,6 +158,7 @@ def compare(
         seconds: For both, all in all.
         by_wall: Count the time that others had the core. Where threads are compared their own
             siblings are among those others; elsewhere it is only unrest.
+        stops: Whether to be content with the pairs so far.
     """
     end = perf_counter() + seconds
     take_turn(before, 0.0), take_turn(after, 0.0)
@@ -166,7 +169,8 @@ def compare(
     )
     while len(sides[0]) < MOST:
         duel.pair()
-        if perf_counter() >= end or (len(sides[0]) >= FEWEST and _is_clear(duel)):
+        late = perf_counter() >= end or stops()
+        if late or (len(sides[0]) >= FEWEST and _is_clear(duel)):
             break
     if len(sides[0]) < 2:
         return None

@@ -142,7 +142,7 @@ def test_a_signal_saves_and_the_last_line_continues_the_run(
     total = str(done_steps + 160)
     done = brisk(*last.split()[1:], "--steps", total, "--json")
     assert json.loads(done.stdout)["env_steps"] == done_steps + 160
-    assert f"from step {done_steps}" in done.stderr
+    assert f"from step {done_steps:,}" in done.stderr
 
 
 def test_a_terminal_shows_the_live_panel(tmp_path: Path) -> None:
