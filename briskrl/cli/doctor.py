@@ -143,7 +143,6 @@ def _subject(target: str | None, words: list[str]) -> tuple[Any, TrainConfig | N
 
 def _examine(subject: Subject, args: argparse.Namespace) -> Report:
     from briskrl.doctor.examine import examine
-
     from briskrl.train.signals import StopRequest
 
     progress = _Progress()
