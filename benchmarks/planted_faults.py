@@ -56,7 +56,9 @@ def examine_plant(plant: Plant, args: argparse.Namespace) -> dict[str, object]:
         report = plant.examine(folder, args.seconds)
         first = report.findings[0] if report.findings else None
         right = first is not None and first.cause in plant.causes
-        gain = long_run(plant, first, folder, args.long) if first is not None and right else None
+        gain = None
+        if first is not None and right and args.long:
+            gain = long_run(plant, first, folder, args.long)
     return {
         "plant": plant.name,
         "found": None if first is None else first.cause,
@@ -168,7 +170,9 @@ def _words() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--busy", type=int, default=0, help="processes that keep a core busy each")
     parser.add_argument("--seconds", type=float, default=20.0, help="of every examination")
-    parser.add_argument("--long", type=float, default=20.0, help="of every long run")
+    parser.add_argument(
+        "--long", type=float, default=20.0, help="of every long run; 0 leaves it out"
+    )
     parser.add_argument("--only", nargs="*", default=[], help="names of plants")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
