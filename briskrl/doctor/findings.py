@@ -32,6 +32,10 @@ TITLES = {
 """What is slow, by cause, where the experiment itself does not say."""
 
 
+CERTAIN = 0.2
+"""Share of a gain that the interval must leave no doubt about."""
+
+
 def find(
     tried: Iterable[tuple[Experiment, Outcome]], symptoms: Sequence[Finding]
 ) -> tuple[Finding, ...]:
@@ -59,7 +63,7 @@ def from_experiment(experiment: Experiment, outcome: Outcome) -> Finding | None:
     gain = outcome.gain
     if experiment.worth is None or gain is None:
         return None
-    if gain.low <= 1.02 or gain.factor < experiment.worth:
+    if gain.factor < experiment.worth or gain.low < 1 + CERTAIN * (gain.factor - 1):
         return None
     context = (experiment.context,) if experiment.context else ()
     measured = (

@@ -15,7 +15,8 @@ from briskrl.doctor.turns import Loop, Turn, take_turn
 
 STRETCH_S = 0.1
 """How finely the loop's life is looked at."""
-FEWEST_STRETCHES = 8
+FEWEST_STRETCHES, LONGEST = 8, 4
+"""Stretches that must have been seen, and how many times longer than asked that may take."""
 WAITING = 0.3
 """Share of a phase that must be waiting for it to be believed; less is the clocks' unrest."""
 
@@ -128,18 +129,19 @@ class Watcher:
     ) -> Observation:
         """Let the loop run for `seconds`, and tell all that has been seen since its birth.
 
-        Phases are counted by the wall and by the processor in turns: two clocks at once would cost
-        twice as much.
+        These are seconds of its own: where others have the core half of the time, it takes twice as
+        long. Phases are counted by the wall and by the processor in turns: two clocks at once would
+        cost twice as much.
         """
-        end = perf_counter() + seconds
-        learnt = 0
+        begin, own_s, learnt = perf_counter(), 0.0, 0
         self._looks.append(len(self._stretches))
-        while perf_counter() < end or learnt < FEWEST_STRETCHES:
+        while own_s < seconds or learnt < FEWEST_STRETCHES:
             # Before the loop learns there is little to see, and after it percentiles are settled.
             stretch = self._stretch(by_cpu=learnt % 2 == 1)
             learnt += bool(stretch.turn.updates or not self._loop.updates)
+            own_s += stretch.turn.own_s
             on_stretch(stretch)
-            if perf_counter() > end + seconds:
+            if perf_counter() - begin > LONGEST * seconds:
                 break
         return self.observation()
 

@@ -39,6 +39,7 @@ def test_a_clear_gain_is_a_finding_and_an_unclear_one_is_not() -> None:
     assert clear is not None
     assert (clear.basis, clear.gain.factor, clear.advice) == ("measured", 1.5, "--engine")
     assert from_experiment(tried, outcome(tried, comparison(1.5, spread=0.5))) is None
+    assert from_experiment(tried, outcome(tried, comparison(1.35, spread=0.25))) is None
     assert from_experiment(tried, outcome(tried, comparison(1.03))) is None
     assert from_experiment(tried, missing(tried, "no time")) is None
 
