@@ -21,7 +21,7 @@ SURE = 1e-3
 """Chance of a trend that is none."""
 DEAR_STORE = 5.0
 """How many times a batched write storing must cost to be worth a word."""
-SHARE = 0.05
+SHARE = 0.1
 """Of the time, below which a phase is not worth a word."""
 MOSTLY_ENV = 0.6
 

@@ -68,7 +68,7 @@ class Victim:
     def iterate(self) -> None:
         """Act, step, store, learn twice, log."""
         self._iterations += 1
-        if self._plant == "cold-start" and self._iterations <= 20:
+        if self._plant == "cold-start" and self._iterations <= 40:
             _spin(0.05)
         with self.timer["act"]:
             before = self._games.obs
