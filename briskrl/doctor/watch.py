@@ -15,7 +15,7 @@ from briskrl.doctor.turns import Loop, Turn, take_turn
 
 STRETCH_S = 0.1
 """How finely the loop's life is looked at."""
-FEWEST_STRETCHES, LONGEST = 8, 4
+FEWEST_STRETCHES, LONGEST = 8, 2
 """Stretches that must have been seen, and how many times longer than asked that may take."""
 WAITING = 0.3
 """Share of a phase that must be waiting for it to be believed; less is the clocks' unrest."""
