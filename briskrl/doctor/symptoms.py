@@ -90,8 +90,7 @@ def growth(seen: Observation, later: Sequence[Stretch]) -> Finding | None:
     slope, chance = trend(at, cost)
     last = float(np.median(cost[-(len(cost) // 3) :]))
     now = float(np.median(_costs(later)[1]))
-    # On the straight line through what was seen, at the loop's birth.
-    first = max(float(np.median(cost - slope * at)), 0.1 * last)
+    first = float(np.median(cost[:3]))
     if chance > SURE or slope <= 0 or now < GROWTH * first or now < 1.1 * last:
         return None
     return Finding(

@@ -85,7 +85,7 @@ def test_growth_needs_a_rise_that_goes_on() -> None:
     seen = observe(rising)
     found = growth(seen, observe([20.0] * 5).stretches)
     assert found is not None
-    # Five microseconds at birth, on the line through what was seen.
+    # Five microseconds at birth.
     assert found.gain.factor == pytest.approx(20 / 5, rel=0.1)
     back_to_normal = observe([5.0] * 5).stretches
     assert growth(seen, back_to_normal) is None
