@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -28,7 +26,7 @@ from briskrl.doctor.code import CallLoop, Treated
 from briskrl.doctor.examine import BY_WALL, settle
 from briskrl.doctor.report import Finding
 from briskrl.doctor.turns import Loop, take_turn
-from tests.doctor.plants import PLANTS, Plant, torch_threads
+from tests.doctor.plants import PLANTS, Plant, busy_core, torch_threads
 from tests.doctor.victim import Victim
 
 CHUNK_S = 2.0
@@ -138,23 +136,6 @@ def victim_loop(folder: Path, plant: str, **options: int) -> CallLoop:
     """The hand-written loop, with a fault or without."""
     victim = Victim(folder, plant, **options)
     return CallLoop(victim.iterate, victim.timer, victim.num_envs, lambda: victim.episodes)
-
-
-@contextmanager
-def busy_core() -> Iterator[None]:
-    """A process that keeps one core busy."""
-    process = multiprocessing.get_context("spawn").Process(target=_spin, daemon=True)
-    process.start()
-    try:
-        yield
-    finally:
-        process.kill()
-        process.join()
-
-
-def _spin() -> None:
-    while True:
-        pass
 
 
 def _tell(row: dict[str, object], out: Path | None) -> None:

@@ -42,7 +42,8 @@ def test_curves_lie_inside_their_bands_and_panels(log_x: bool) -> None:
 
 
 def test_a_single_flat_point_can_be_drawn() -> None:
-    ElementTree.fromstring(picture([Panel("t", "x", "y", [Line("a", [1], [0], [0], [0])])]))
+    root = ElementTree.fromstring(picture([Panel("t", "x", "y", [Line("a", [1], [0], [0], [0])])]))
+    assert "t" in [text.text for text in root.iter(f"{SVG}text")]
 
 
 def test_ticks_are_round_and_inside() -> None:

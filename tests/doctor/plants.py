@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -112,6 +113,23 @@ def torch_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    """A process that keeps one core busy."""
+    process = multiprocessing.get_context("spawn").Process(target=_spin, daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+def _spin() -> None:
+    while True:
+        pass
 
 
 def gym_config(backend: str, num_envs: int = 8, **env: float) -> TrainConfig:

@@ -6,37 +6,17 @@ The quick ones run always; all twelve, three times each and beside a busy core, 
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from briskrl.doctor.examine import examine
 from briskrl.doctor.legacy import LegacySubject
-from tests.doctor.plants import PLANTS, Plant, in_victim, torch_threads
+from tests.doctor.plants import PLANTS, Plant, busy_core, in_victim, torch_threads
 
 QUICK = {"store": 6.0, "flush": 6.0, "leak": 6.0, "many updates": 12.0}
 """Plants that show in so many seconds."""
 SECONDS = 15.0
-
-
-@contextmanager
-def busy_core() -> Iterator[None]:
-    """A process that keeps one core busy."""
-    process = multiprocessing.get_context("spawn").Process(target=_spin, daemon=True)
-    process.start()
-    try:
-        yield
-    finally:
-        process.kill()
-        process.join()
-
-
-def _spin() -> None:
-    while True:
-        pass
 
 
 def names_the_plant(plant: Plant, folder: Path, seconds: float) -> bool:
