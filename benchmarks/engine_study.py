@@ -28,10 +28,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from briskrl import TrainConfig
-from briskrl.algos.registry import ALGOS
+from briskrl.bench.learning import present_score
 from briskrl.bench.stopwatch import Stopwatch
-from briskrl.core.registry import load_object
-from briskrl.train.evaluate import Agent, evaluate_agent
 from briskrl.train.resolve import complete
 from briskrl.train.session import Session
 from briskrl.train.warmup import warm_up
@@ -101,19 +99,9 @@ def measure(run: Run) -> Run:
                 with watch:
                     session.iterate()
             run.steps.append(clock.env_steps)
-            run.scores.append(play(session, run.games, seed=1000 * run.seed + point))
+            run.scores.append(present_score(session, run.games, seed=1000 * run.seed + point))
         run.updates, run.cpu_s = clock.updates, watch.cpu_s
     return run
-
-
-def play(session: Session, games: int, seed: int) -> float:
-    """Mean score of the present policy in fresh games, greedy."""
-    config, spec = session.config, session.env.env_spec
-    arrays = session.algo.state()["model"].arrays
-    make = load_object(ALGOS.get(config.algo).policy)
-    policy = make(config.algo_config, spec.obs, spec.action, arrays)
-    agent = Agent(policy, config.env, config.env_config)
-    return evaluate_agent(agent, episodes=games, seed=seed).mean_score
 
 
 def study(wanted: list[Run], path: Path, jobs: int) -> list[Run]:

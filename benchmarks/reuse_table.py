@@ -23,10 +23,8 @@ from statistics import median
 from typing import Any
 
 from briskrl import TrainConfig
-from briskrl.algos.registry import ALGOS
+from briskrl.bench.learning import present_score
 from briskrl.bench.stopwatch import Stopwatch
-from briskrl.core.registry import load_object
-from briskrl.train.evaluate import Agent, evaluate_agent
 from briskrl.train.recent import RecentEpisodes
 from briskrl.train.resolve import complete
 from briskrl.train.session import Session
@@ -143,22 +141,12 @@ def follow(session: Session, task: Task, seed: int, games: int) -> Row:
             row.cpu_s_to.append(watch.cpu_s)
             row.wall_s_to.append(watch.wall_s)
         if not played and clock.env_steps >= task.greedy_at:
-            row.greedy, played = play(session, games, seed), True
+            row.greedy, played = present_score(session, games, seed), True
     row.updates_per_step = clock.updates / clock.env_steps
     row.steps_per_cpu_s = clock.env_steps / watch.cpu_s
     for told in (row.steps_to, row.cpu_s_to, row.wall_s_to):
         told += [None] * (len(task.goals) - len(told))
     return row
-
-
-def play(session: Session, games: int, seed: int) -> float:
-    """Mean score of the present policy in fresh games, greedy."""
-    config, spec = session.config, session.env.env_spec
-    arrays = session.algo.state()["model"].arrays
-    make = load_object(ALGOS.get(config.algo).policy)
-    policy = make(config.algo_config, spec.obs, spec.action, arrays)
-    agent = Agent(policy, config.env, config.env_config)
-    return evaluate_agent(agent, episodes=games, seed=seed).mean_score
 
 
 def line(variant: tuple[int, int], rows: list[Row]) -> str:

@@ -76,12 +76,13 @@ def learning_curve(config: TrainConfig, *, steps: int, points: int, games: int) 
             curve.steps.append(clock.env_steps)
             curve.wall_s.append(watch.wall_s)
             curve.cpu_s.append(watch.cpu_s)
-            curve.scores.append(_score(session, games, seed=1000 * config.seed + point))
+            curve.scores.append(present_score(session, games, seed=1000 * config.seed + point))
         curve.updates = clock.updates
     return curve
 
 
-def _score(session: Session, games: int, seed: int) -> float:
+def present_score(session: Session, games: int, seed: int) -> float:
+    """Mean score of the present policy in fresh games, greedy."""
     config, spec = session.config, session.env.env_spec
     arrays = session.algo.state()["model"].arrays
     make = load_object(ALGOS.get(config.algo).policy)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from llvmlite import binding
@@ -70,12 +71,16 @@ def measure_machine(seconds: float) -> tuple[Machine, Path | None]:
 
 
 def save(machine: Machine) -> Path | None:
-    """Keep a machine's figures for later runs; None if there is no place for them.
+    """Keep a machine's figures for later runs; None if there is no place for them."""
+    return keep(machine_file(), machine)
+
+
+def keep(path: Path, figures: Any) -> Path | None:
+    """Write figures to a file of the user's cache; returns it, or None if there is no place.
 
     Others may write the same file at the same time: readers find one of both, whole.
     """
-    path = machine_file()
-    text = msgspec.json.format(msgspec.json.encode(machine), indent=1) + b"\n"
+    text = msgspec.json.format(msgspec.json.encode(figures), indent=1) + b"\n"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

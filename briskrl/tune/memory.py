@@ -7,9 +7,6 @@ one start has found is tried first by the next.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +15,7 @@ import msgspec
 from briskrl.algos.config import OnPolicyConfig
 from briskrl.core.config import to_toml
 from briskrl.train.config import TrainConfig
-from briskrl.train.machine import fingerprint, machine_file
+from briskrl.train.machine import fingerprint, keep, machine_file
 from briskrl.tune.config import Objective
 from briskrl.tune.space import Value
 
@@ -41,25 +38,8 @@ def recall(key: str) -> Remembered | None:
 
 
 def remember(key: str, found: Remembered) -> Path | None:
-    """Keep a winner; returns the file, or None if there is no place for it.
-
-    Others may write the same file at the same time: readers find one of both, whole.
-    """
-    path = tune_file()
-    text = msgspec.json.format(msgspec.json.encode(_read() | {key: found}), indent=1) + b"\n"
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(text)
-    except OSError:
-        return None
-    try:
-        os.replace(file.name, path)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(file.name)
-        return None
-    return path
+    """Keep a winner; returns the file, or None if there is no place for it."""
+    return keep(tune_file(), _read() | {key: found})
 
 
 def tune_file() -> Path:
