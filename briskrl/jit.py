@@ -70,6 +70,11 @@ def inlined(function: Function) -> Function:
     return _njit(function, {**_LEAN, "forceinline": True})
 
 
+def contracting(function: Function) -> Function:
+    """An inlined helper whose products and sums may become one operation, rounded once."""
+    return _njit(function, {**_LEAN, "forceinline": True, "fastmath": {"contract"}})
+
+
 def reordering(function: Function) -> Function:
     """A helper whose sums may be taken in another order than written, to fill whole vectors.
 

@@ -15,14 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from briskrl.algos.kernels import HALF_LOG_TWO_PI, sample_choices, sample_gaussian
+from briskrl.algos.choices.kernels import ILLEGAL, ROWS, Softmax, sample_choices
+from briskrl.algos.kernels import HALF_LOG_TWO_PI, sample_gaussian
 from briskrl.algos.losses import legal_values
 from briskrl.algos.subsets.distribution import Subsets
 from briskrl.core.spec import ActionSpec, BoxSpec, DiscreteSpec, SubsetSpec
 from briskrl.core.types import Array, Bools, Decision, Floats
-
-ILLEGAL = -1e9
-"""Logit of illegal actions: chance 0, and finite, so that 0 times its logarithm is 0."""
 
 NO_MASK = np.zeros((0, 0), np.bool_)
 """Tells kernels that every action is legal."""
@@ -67,6 +65,19 @@ class Choices:
         self.outputs = int(self.ends[-1])
         self._single = single
         self._draws = np.zeros((0, len(self.sizes)))
+        self._space = self.space()
+
+    def space(self) -> Softmax:
+        """New arrays for kernels to work in; every thread needs its own."""
+        actions, choices = ROWS * self.outputs, ROWS * len(self.sizes)
+        return Softmax(
+            shifted=np.zeros(actions),
+            chance=np.zeros(actions),
+            total=np.zeros(choices),
+            log_total=np.zeros(choices),
+            entropy=np.zeros(choices),
+            ratio=np.zeros(ROWS),
+        )
 
     def columns(self, action: Array) -> Array:
         """Actions as (N, D), a view."""
@@ -87,7 +98,7 @@ class Choices:
         draws = self.draw(len(out), rng)
         legal = NO_MASK if mask is None else mask
         action = self.columns(decision.action)
-        sample_choices(out, legal, self.ends, draws, action, decision.log_prob)
+        sample_choices(out, legal, self.ends, draws, action, decision.log_prob, self._space)
 
     def evaluate(self, out: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """See Distribution."""

@@ -33,6 +33,7 @@ TILE_ROWS = 64
     BIAS_AT,
     PACKED_AT,
     GRADIENT_AT,
+    GRADIENT_TURNED,
     ACTIVATION,
     PASSES_ON,
     SIGMA_AT,
@@ -40,10 +41,11 @@ TILE_ROWS = 64
     NOISE_AT,
     STRAIGHT_AT,
     LAYER_FIELDS,
-) = range(17)
+) = range(18)
 """Columns of the table. Places are counted in numbers, from the beginning of the array that holds
 that part of a layer: SOURCE and OUT in a Work, WEIGHT, BIAS and the SIGMAs among the parameters;
-the last four are -1 for layers without noise."""
+the last four are -1 for layers without noise. The gradient of weights lies as (outputs, SOURCE_ROW)
+or turned as (SOURCE_ROW, OUT_ROW), whichever has the longer rows, which are faster to fill."""
 
 LINEAR, RELU, TANH = range(3)
 NOTHING, FIRST, MORE = range(3)
@@ -52,6 +54,8 @@ of several that share the source."""
 
 FULL, HALF = 64, 32
 """Bytes of vectors."""
+STRIP_ROWS = 4
+"""Rows of a tile of the widest strips; divides the padding."""
 PADDING = 8
 """Rows of matrices are padded to a multiple of this many numbers: half vectors of float32."""
 ONE_AT, ZEROS_AT = 0, PADDING
@@ -91,7 +95,7 @@ class Work(NamedTuple):
     slope: Any
     """d loss / d out, laid out alike."""
     gradient: Any
-    """Sums over tiles of d loss / d weight (outputs, SOURCE_ROW) and d loss / d bias (OUT_ROW,)."""
+    """Sums over tiles of d loss / d weight, possibly turned, and d loss / d bias (OUT_ROW,)."""
 
 
 class Optimiser(NamedTuple):
@@ -147,7 +151,7 @@ def _strip(tile_rows, vectors, size):
 
 
 # A product is at its fastest while about sixteen sums are under way at once.
-_wide_strip = _strip(4, WIDE, FULL)
+_wide_strip = _strip(STRIP_ROWS, WIDE, FULL)
 _strip_of_one = _strip(8, 1, FULL)
 _strip_of_half = _strip(8, 1, HALF)
 
@@ -213,6 +217,20 @@ def forward(net, layers, work, rows):
         _activate(layer[ACTIVATION], out[layer[OUT_AT] : layer[OUT_AT] + rows * wide])
 
 
+@inlined
+def bias_gradient_at(layer):
+    """Where the gradient of a layer's bias begins: behind that of its weights."""
+    if layer[GRADIENT_TURNED]:
+        return layer[GRADIENT_AT] + layer[SOURCE_ROW] * layer[OUT_ROW]
+    return layer[GRADIENT_AT] + layer[OUTPUTS] * layer[SOURCE_ROW]
+
+
+@inlined
+def whole_strips(rows):
+    """So many rows and the padding that fills the last tile of a wide strip."""
+    return -(-rows // STRIP_ROWS) * STRIP_ROWS
+
+
 @helper
 def backward(net, work, rows):
     """Add a tile's part to the gradient, given the slopes of the last layers' outputs.
@@ -235,9 +253,14 @@ def backward(net, work, rows):
         dy = Matrix(slope, layer[OUT_AT], wide, 1)
         turned = Matrix(slope, layer[OUT_AT], 1, wide)
         source = Matrix(out, layer[SOURCE_AT], below, 1)
-        dw = Matrix(work.gradient, layer[GRADIENT_AT], below, 1)
-        db = Matrix(work.gradient, layer[GRADIENT_AT] + outputs * below, 0, 1)
-        product(dw, outputs, below, turned, source, dw, rows)
+        if layer[GRADIENT_TURNED]:
+            dw = Matrix(work.gradient, layer[GRADIENT_AT], wide, 1)
+            across = Matrix(out, layer[SOURCE_AT], 1, below)
+            product(dw, whole_strips(inputs), wide, across, dy, dw, rows)
+        else:
+            dw = Matrix(work.gradient, layer[GRADIENT_AT], below, 1)
+            product(dw, outputs, below, turned, source, dw, rows)
+        db = Matrix(work.gradient, bias_gradient_at(layer), 0, 1)
         product(db, 1, wide, one, dy, db, rows)
         if layer[PASSES_ON] == NOTHING:
             continue
@@ -327,8 +350,10 @@ def collect_gradient(net, padded, gradients):
         layer = net.layers[k]
         inputs, outputs, below = layer[INPUTS], layer[OUTPUTS], layer[SOURCE_ROW]
         at, weight_at, bias_at = layer[GRADIENT_AT], layer[WEIGHT_AT], layer[BIAS_AT]
-        _sum_parts(padded, at + outputs * below, gradients, bias_at, outputs)
-        if inputs == below:
+        _sum_parts(padded, bias_gradient_at(layer), gradients, bias_at, outputs)
+        if layer[GRADIENT_TURNED]:
+            _sum_turned(padded, layer, gradients)
+        elif inputs == below:
             _sum_parts(padded, at, gradients, weight_at, outputs * inputs)
         else:
             for o in range(outputs):
@@ -343,6 +368,19 @@ def _sum_parts(padded, at, gradients, to, count):
     copy_numbers(gradients[to : to + count], padded[0, at : at + count])
     for part in range(1, padded.shape[0]):
         add_numbers(gradients[to : to + count], padded[part, at : at + count])
+
+
+@helper
+def _sum_turned(padded, layer, gradients):
+    """Write the sum of a layer's turned gradients of weights as torch has them."""
+    inputs, wide = layer[INPUTS], layer[OUT_ROW]
+    for i in range(inputs):
+        at, to = layer[GRADIENT_AT] + i * wide, layer[WEIGHT_AT] + i
+        for o in range(layer[OUTPUTS]):
+            total = padded[0, at + o]
+            for part in range(1, padded.shape[0]):
+                total += padded[part, at + o]
+            gradients[to + o * inputs] = total
 
 
 @helper

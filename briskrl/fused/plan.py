@@ -67,6 +67,7 @@ class Plan:
         row[at.WEIGHT_AT], row[at.BIAS_AT] = self._place(layer.weight), self._place(layer.bias)
         row[at.PACKED_AT] = self._packed
         row[at.GRADIENT_AT] = self._gradient
+        row[at.GRADIENT_TURNED] = int(out.row > source.row)
         row[at.ACTIVATION] = at.LINEAR if activation is None else _ACTIVATIONS[activation]
         row[at.PASSES_ON] = at.NOTHING if source == self.obs else at.FIRST
         if isinstance(layer, NoisyLinear):
@@ -76,7 +77,8 @@ class Plan:
             self.num_noise += inputs + outputs
             self.num_straight += outputs * inputs
         self._packed += (inputs + 1) * out.row
-        self._gradient += outputs * source.row + out.row
+        weights = source.row * out.row if out.row > source.row else outputs * source.row
+        self._gradient += weights + out.row
         self._rows.append(row)
         return out
 

@@ -73,13 +73,18 @@ def test_places_of_layers_never_overlap_and_rows_are_whole_vectors(widths, input
     for field, size in (
         (at.OUT_AT, lambda row: at.TILE_ROWS * row[at.OUT_ROW]),
         (at.PACKED_AT, lambda row: (row[at.INPUTS] + 1) * row[at.OUT_ROW]),
-        (at.GRADIENT_AT, lambda row: row[at.OUTPUTS] * row[at.SOURCE_ROW] + row[at.OUT_ROW]),
+        (
+            at.GRADIENT_AT,
+            lambda row: at.bias_gradient_at.py_func(row) - row[at.GRADIENT_AT] + row[at.OUT_ROW],
+        ),
     ):
         end = 0
         for row in sorted(net.layers, key=lambda row: row[field]):
             assert row[field] >= end
             end = row[field] + size(row)
     assert not (net.layers[:, [at.OUT_ROW, at.SOURCE_ROW]] % at.PADDING).any()
+    turned = net.layers[:, at.OUT_ROW] > net.layers[:, at.SOURCE_ROW]
+    assert np.array_equal(net.layers[:, at.GRADIENT_TURNED] == 1, turned)
     assert net.layers[:, at.INPUTS].tolist() == [module.weight.shape[1] for module in modules]
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from briskrl.nets.kernels import tanh_in_place
+from briskrl.nets.kernels import exp_all, log_all, tanh_in_place
 
 
 def test_tanh_is_exact_to_float32_over_its_whole_range():
@@ -24,4 +24,28 @@ def test_tanh_equals_its_plain_twin_at_the_edges():
     assert values.tolist() == pytest.approx([math.tanh(edge) for edge in edges], rel=4e-7)
     missing = np.array([math.nan], np.float32)
     tanh_in_place(missing)
+    assert np.isnan(missing[0])
+
+
+def test_exponentials_are_exact_to_float64_and_end_in_zero_and_infinity():
+    points = np.concatenate([np.linspace(-708, 709, 100_001), np.linspace(-3, 3, 100_001)])
+    found = np.zeros_like(points)
+    exp_all(points, found)
+    assert np.abs(found / np.exp(points) - 1).max() < 3e-16
+    edges = np.array([-math.inf, -1e9, -709.0, 0.0, 710.0, math.inf, math.nan])
+    found = np.zeros_like(edges)
+    exp_all(edges, found)
+    assert found[:-1].tolist() == [0, 0, 0, 1, math.inf, math.inf]
+    assert np.isnan(found[-1])
+
+
+def test_logarithms_are_exact_to_float64_and_keep_nan():
+    points = np.concatenate(
+        [np.exp(np.linspace(-708, 709, 100_001)), np.linspace(0.5, 30, 100_001)]
+    )
+    found, expected = np.zeros_like(points), np.log(points)
+    log_all(points, found)
+    assert (np.abs(found - expected) / np.maximum(1, np.abs(expected))).max() < 5e-16
+    missing = np.array([math.nan])
+    log_all(missing, missing)
     assert np.isnan(missing[0])

@@ -51,7 +51,7 @@ class FusedPolicies:
         self._settings = np.array(
             [config.clip, config.clip_value, config.entropy_coef, config.value_coef, 1.0]
         )
-        self._scratch = np.zeros((threads, 2, len(self._choices.sizes)))
+        self._spaces = [self._choices.space() for _ in range(threads)]
         self._sums = np.zeros((threads, len(METRICS)))
         self._totals = np.zeros(len(METRICS))
         self._count = self._total_count = 0
@@ -75,6 +75,7 @@ class FusedPolicies:
                 self._heads,
                 self._reading,
                 self._works[member],
+                self._spaces[member],
                 rows,
                 legal,
                 draws,
@@ -109,6 +110,7 @@ class FusedPolicies:
                 self._heads,
                 self._reading,
                 self._works[member],
+                self._spaces[member],
                 rows,
                 legal,
                 taken,
@@ -141,9 +143,9 @@ class FusedPolicies:
                 self._heads,
                 self._reading,
                 self._works[member],
+                self._spaces[member],
                 steps,
                 self._settings,
-                self._scratch[member],
                 first,
                 end,
                 self._sums[member],

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from briskrl.algos.kernels import log_prob_of, policy_slopes, sample_choices
+from briskrl.algos.choices.kernels import policy_slopes, recall_choices, sample_choices
 from briskrl.fused.intrinsics import flush_denormals, restore_denormals
 from briskrl.fused.kernels import (
     TILE_ROWS,
@@ -53,7 +53,7 @@ class Steps(NamedTuple):
 
 
 @kernel
-def act_by_chance(net, heads, reading, work, obs, mask, draws, first, end, action, log_prob):
+def act_by_chance(net, heads, reading, work, space, obs, mask, draws, first, end, action, log_prob):
     """Draw actions (N, D) and their log probabilities (N,) for observations first..end-1."""
     control = flush_denormals()
     for begin in range(first, end, TILE_ROWS):
@@ -70,6 +70,7 @@ def act_by_chance(net, heads, reading, work, obs, mask, draws, first, end, actio
             draws[begin:stop],
             action[begin:stop],
             log_prob[begin:stop],
+            space,
         )
     restore_denormals(control)
 
@@ -88,7 +89,7 @@ def foresee(net, heads, reading, work, obs, first, end, values):
 
 
 @kernel
-def recall(net, heads, reading, work, obs, mask, action, first, end, log_prob):
+def recall(net, heads, reading, work, space, obs, mask, action, first, end, log_prob):
     """Write the log probabilities (M,) of actions (M, D) that were taken before."""
     control = flush_denormals()
     for begin in range(first, end, TILE_ROWS):
@@ -99,16 +100,15 @@ def recall(net, heads, reading, work, obs, mask, action, first, end, log_prob):
         wide = heads.policy_row
         logits = work.out[heads.policy_at : heads.policy_at + rows * wide].reshape(rows, wide)
         legal, taken = mask[begin:stop], action[begin:stop]
-        for r in range(rows):
-            log_prob[begin + r] = log_prob_of(logits, legal, heads.ends, taken, r)
+        recall_choices(logits, legal, heads.ends, taken, log_prob[begin:stop], space)
     restore_denormals(control)
 
 
 @kernel
-def add_gradient(net, heads, reading, work, steps, settings, scratch, first, end, sums):
+def add_gradient(net, heads, reading, work, space, steps, settings, first, end, sums):
     """Write the padded gradient of steps first..end-1, and add the loss's parts to `sums`.
 
-    Settings, scratch and sums are those of `policy_slopes`.
+    Space, settings and sums are those of `policy_slopes`.
     """
     control = flush_denormals()
     work.gradient[:] = 0
@@ -131,7 +131,7 @@ def add_gradient(net, heads, reading, work, steps, settings, scratch, first, end
             steps.advantage[begin:stop],
             steps.ret[begin:stop],
             settings,
-            scratch,
+            space,
             work.slope[heads.policy_at : policy_end].reshape(rows, heads.policy_row),
             work.slope[heads.value_at : value_end].reshape(rows, heads.value_row),
             sums,
