@@ -53,7 +53,7 @@ class Terms:
     peer: Scale
     config: OnPolicyConfig = COMMON
     """Everything but the scale, the same on both sides."""
-    backend: Literal["sync", "vector"] = "sync"
+    backend: Literal["auto", "sync", "vector"] = "sync"
     """How our side steps the environments; the peer steps them one by one in process."""
 
     def our_config(self, seed: int, engine: EngineChoice = "auto") -> TrainConfig:
@@ -135,5 +135,5 @@ def guest_settings(config: TrainConfig) -> dict[str, Any]:
 
 EQUAL = Terms(_SMALL, _SMALL)
 CLEANRL_STYLE = Terms(_CLEANRL, _CLEANRL, CLEANRL)
-DEFAULTS = Terms(_OURS, _SMALL)
+DEFAULTS = Terms(_OURS, _SMALL, backend="auto")
 VECTOR = Terms(_OURS, _SMALL, backend="vector")

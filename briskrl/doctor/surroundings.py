@@ -14,6 +14,7 @@ from briskrl.doctor.symptoms import record_cause
 from briskrl.doctor.training import pushing_one_by_one, without_logs
 from briskrl.doctor.watch import Observation
 from briskrl.envs.gym.choose import Costs, measure
+from briskrl.envs.gym.compiled.offer import offer
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.recipe import EnvRecipe
 from briskrl.train.machine import num_cores
@@ -46,10 +47,15 @@ def backends(lab: Lab) -> Iterator[Experiment | Skipped]:
         why = "native environments are stepped in compiled code, in this process"
         yield Skipped("backend", question, why)
         return
-    costs = measure(EnvRecipe(lab.config.env.removeprefix("gym:"), settings))
-    told = f"a step takes {1e6 * costs.mean:.0f} us and varies by {100 * costs.spread:.0f} %"
     now = _backend(lab, settings)
-    for backend in ("sync", "process", "async"):
+    if now == "compiled":
+        yield Skipped("backend", question, "they are stepped in compiled code, in this process")
+        return
+    recipe = EnvRecipe(lab.config.env.removeprefix("gym:"), settings)
+    costs = measure(recipe)
+    told = f"a step takes {1e6 * costs.mean:.0f} us and varies by {100 * costs.spread:.0f} %"
+    compiled = ("compiled",) if offer(recipe).stand_in is not None else ()
+    for backend in (*compiled, "sync", "process", "async"):
         if backend != now:
             yield lab.change(
                 f"backend {backend}",
@@ -65,7 +71,8 @@ def _backend(lab: Lab, settings: GymConfig) -> str:
     if settings.backend != "auto":
         return settings.backend
     told = " ".join(lab.env_notes)
-    return next((name for name in ("async", "process") if told.endswith(f"{name}.")), "sync")
+    others = ("async", "process", "compiled")
+    return next((name for name in others if told.endswith(f"{name}.")), "sync")
 
 
 def threads(lab: Lab) -> Iterator[Experiment | Skipped]:

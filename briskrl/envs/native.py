@@ -153,6 +153,10 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         """
         return partial(self._share, self._rules, self._words, self._log.rows, board, bounds)
 
+    def _seed(self, seed: Seeds, which: Bools) -> None:
+        """Give the envs `which` (N,) new random states where there is a seed."""
+        seed_rows(self._random_states, self._seeded, seed, which)
+
     def _write_mask(self, out: Bools, *, final: bool) -> None:
         """Write the legal actions (N, A) of the games as they stand, or as the ended ones ended."""
         out[...] = True
@@ -188,7 +192,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
     def start(self, seed: int, out: StepBuffers) -> None:
         """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
         self._check(out)
-        seed_rows(self._random_states, self._seeded, seed, np.ones(self.num_envs, np.bool_))
+        self._seed(seed, np.ones(self.num_envs, np.bool_))
         self._log.clear()
         self._begin(out)
 
@@ -242,7 +246,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
             options: May hold "reset_mask", a bool array with at least one True.
         """
         which = reset_mask(options, self.num_envs, started=self._started)
-        seed_rows(self._random_states, self._seeded, seed, which)
+        self._seed(seed, which)
         self._ended[which] = 1
         self._begin(self._own, everywhere=bool(which.all()))
         return self._given(self._own.obs), {}

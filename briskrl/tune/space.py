@@ -15,14 +15,16 @@ from math import log2
 from typing import Any
 
 from briskrl.algos.config import DQNConfig, OnPolicyConfig
+from briskrl.envs.gym.compiled.offer import offer
+from briskrl.envs.gym.recipe import EnvRecipe
 from briskrl.train.config import TrainConfig
 from briskrl.tune.config import TuneConfig
 
 SMALLEST = 8
 """Fewest environments tried; one call steps them all, so fewer only raise the cost of the call."""
-MOST_ENVS = {"gym": 256}
-"""Most environments tried, by family: those of Gymnasium are Python objects, stepped one by one."""
-MOST_ENVS_COMPILED = 16_384
+MOST_ENVS = 16_384
+MOST_ENVS_IN_PYTHON = 256
+"""Most environments tried, compiled ones and those of Gymnasium that are stepped one by one."""
 TARGET_SHARE = 8
 """An iteration's updates are at most this part of the period of the target network."""
 BUFFER_SHARE = 64
@@ -88,15 +90,15 @@ class Space:
         self.config = config
         self._replays = isinstance(config.algo_config, DQNConfig)
         free = "num_envs" in settings.also
+        backends = _backends(config)
+        self._most_envs = MOST_ENVS_IN_PYTHON if "sync" in backends else MOST_ENVS
         axes: dict[str, list[Value]] = {
             "num_envs": list(self._env_counts(free)),
             "threads": list(_thread_counts(config.num_threads, cores)),
             "engine": ["fused", "torch"] if fused else ["torch"],
         }
-        if config.env.partition(":")[0] == "gym":
-            axes["backend"] = ["sync", "process", "async"]
-            if "vector" in settings.also:
-                axes["backend"].append("vector")
+        if backends:
+            axes["backend"] = [*backends, *(["vector"] if "vector" in settings.also else [])]
         if self._replays and fused and cores > 1:
             axes["overlap"] = [False, True]
         if "minibatch" in settings.also and not self._replays:
@@ -171,8 +173,7 @@ class Space:
     def _env_counts(self, free: bool) -> Iterator[int]:
         """Powers of two within the bounds, and the present number."""
         config = self.config
-        family = config.env.partition(":")[0]
-        most = max(config.num_envs, MOST_ENVS.get(family, MOST_ENVS_COMPILED))
+        most = max(config.num_envs, self._most_envs)
         fits = self._is_harmless if not free else (lambda _: True)
         counts = {2**power for power in range(15)} | {config.num_envs}
         for count in sorted(counts):
@@ -230,6 +231,19 @@ def _keeps_rollout(algo: OnPolicyConfig, present: int, count: int) -> bool:
         return False
     horizon = 1 / (1 - algo.gamma * algo.gae_lambda)
     return rollout // count >= min(algo.update_steps, horizon)
+
+
+def _backends(config: TrainConfig) -> list[Value]:
+    """Those that a Gymnasium environment can be stepped by; none for others.
+
+    A compiled version is equal to the environment and some hundred times faster than any of them.
+    """
+    family, _, member = config.env.partition(":")
+    if family != "gym":
+        return []
+    if offer(EnvRecipe(member, config.env_config)).stand_in is not None:
+        return ["compiled"]
+    return ["sync", "process", "async"]
 
 
 def _thread_counts(present: int, cores: int) -> list[int]:

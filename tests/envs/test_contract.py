@@ -52,7 +52,7 @@ class Case:
     @property
     def native(self) -> bool:
         """Whether it is compiled; what Python environments allocate is their own affair."""
-        return not self.name.startswith("gym:")
+        return not self.name.startswith("gym:") or self.config.backend == "compiled"
 
     def make(self, num_envs: int, *, threads: int = 1) -> VecEnv:
         return make_env(self.name, num_envs, config=self.config, threads=threads)
@@ -115,6 +115,8 @@ CASES = [
     wildfire("fixed", fires="fixed", reward="terminal", directions=8, obs="minimal"),
     wildfire("landfire", source="landfire", reward="relative", directions=32),
     gym("cartpole", "CartPole-v1"),
+    gym("compiled-cartpole", "CartPole-v1", backend="compiled"),
+    gym("compiled-short", "CartPole-v0", backend="compiled", max_steps=15),
     gym("box-actions", "Pendulum-v1", max_steps=40),
     gym("dict", "brisktest/DictWorld-v0"),
     gym("image", "brisktest/ImageWorld-v0"),

@@ -20,7 +20,7 @@ def space(config: TrainConfig, *, cores: int = 2, fused: bool = True, **settings
 
 
 DQN = TrainConfig(num_envs=64)
-PPO = TrainConfig(env="gym:CartPole-v1", algo="ppo", num_envs=64)
+PPO = TrainConfig(env="gym:MountainCar-v0", algo="ppo", num_envs=64)
 
 
 @pytest.mark.parametrize("config", [DQN, PPO, replace(PPO, env="snake", num_envs=1024)])
@@ -123,7 +123,7 @@ def test_engines_threads_and_overlap_are_those_that_can_work() -> None:
     assert "overlap" not in space(DQN, cores=1).axes
     assert "overlap" not in space(PPO).axes
     assert "backend" not in space(DQN).axes
-    gym = space(replace(DQN, env="gym:CartPole-v1"))
+    gym = space(replace(DQN, env="gym:MountainCar-v0"))
     overlapping = [point for point in gym.points if point["overlap"]]
     assert overlapping
     for point in overlapping:
@@ -137,6 +137,14 @@ def test_the_start_has_neighbours_in_every_direction_even_where_it_says_auto() -
     single = [axes for axes in changed if len(axes) == 1]
     assert {axis for (axis,) in single} == set(found.axes)
     assert found.start["engine"] == found.start["backend"] == "auto"
+
+
+def test_where_there_is_a_compiled_version_no_other_backend_is_tried() -> None:
+    found = space(replace(PPO, env="gym:CartPole-v1", env_config={"backend": "process"}))
+    assert found.axes["backend"] == ("compiled",)
+    assert {point["backend"] for point in found.points} == {"process", "compiled"}
+    free = space(replace(PPO, env="gym:CartPole-v1"), also=("num_envs",))
+    assert max(free.axes["num_envs"]) > 256
 
 
 def test_min_ready_goes_with_the_async_backend_alone() -> None:

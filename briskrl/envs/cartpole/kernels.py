@@ -84,21 +84,22 @@ def sin_cos(angle):
 
 
 @inlined
-def push(f64, base, action):
-    """Move a cart and its pole by one step of explicit Euler integration."""
-    x, speed = f64[base + X], f64[base + SPEED]
-    angle, spin = f64[base + ANGLE], f64[base + SPIN]
-    sine, cosine = sin_cos(angle)
+def move(f64, at, action, sine, cosine):
+    """Move the cart whose four numbers begin at `at` by one step of explicit Euler integration.
+
+    Sine and cosine are those of its pole's angle; whoever calls decides how they are rounded.
+    """
+    x, speed, angle, spin = f64[at], f64[at + 1], f64[at + 2], f64[at + 3]
     force = FORCE if action == 1 else -FORCE
     thrust = (force + POLE_MOMENT * (spin * spin) * sine) / MASS
     turn = (GRAVITY * sine - cosine * thrust) / (
         HALF_POLE * (4.0 / 3.0 - POLE_MASS * (cosine * cosine) / MASS)
     )
     pull = thrust - POLE_MOMENT * turn * cosine / MASS
-    f64[base + X] = x + STEP_S * speed
-    f64[base + SPEED] = speed + STEP_S * pull
-    f64[base + ANGLE] = angle + STEP_S * spin
-    f64[base + SPIN] = spin + STEP_S * turn
+    f64[at] = x + STEP_S * speed
+    f64[at + 1] = speed + STEP_S * pull
+    f64[at + 2] = angle + STEP_S * spin
+    f64[at + 3] = spin + STEP_S * turn
 
 
 @inlined
@@ -123,10 +124,10 @@ def restart(words, f64, i32, i16, base):
 
 
 @inlined
-def observe(f64, base, shown, at):
-    """Write what a player sees: the four numbers as float32."""
+def observe(f64, at, shown, place):
+    """Write what a player sees of the cart whose four numbers begin at `at`: them, as float32."""
     for k in range(4):
-        shown[at + k] = np.float32(f64[base + X + k])
+        shown[place + k] = np.float32(f64[at + k])
 
 
 @kernel
@@ -162,7 +163,8 @@ def step(
             elif phase == RESET:
                 continue
             else:
-                push(f64, base, actions[i])
+                sine, cosine = sin_cos(f64[base + ANGLE])
+                move(f64, base + X, actions[i], sine, cosine)
                 steps = np.int64(i32[base * 2 + STEPS]) + 1
                 i32[base * 2 + STEPS] = steps
                 cause = cause_of(rules, f64, base, steps)
@@ -175,9 +177,9 @@ def step(
             # Every step is worth 1, so that return, score and length are the same number.
             record(log, lane, i, steps, steps, steps, cause == STEP_LIMIT, cause)
             if phase == SAME_STEP:
-                observe(f64, base, final, i * 4)
+                observe(f64, base + X, final, i * 4)
                 restart(words, f64, i32, i16, base)
-        observe(f64, base, shown, i * 4)
+        observe(f64, base + X, shown, i * 4)
 
 
 share = share_of(step)

@@ -15,10 +15,11 @@ class GymConfig:
 
     ALIASES: ClassVar[dict[str, str]] = {"import": "packages"}
 
-    backend: Literal["auto", "sync", "process", "async", "vector"] = "auto"
-    """Stepped here (sync), or by workers in step (process) or not (async); auto measures these.
-    vector takes a version that steps all in one call, where there is one: fastest, but random
-    numbers are shared by all and a resume is not bit-exact."""
+    backend: Literal["auto", "compiled", "sync", "process", "async", "vector"] = "auto"
+    """Stepped here one by one (sync), or by workers in step (process) or not (async); auto measures
+    these. compiled takes our version that is equal to the bit (CartPole has one); auto prefers it.
+    vector takes the environment's own version that steps all in one call, where there is one: but
+    random numbers are shared by all and a resume is not bit-exact."""
     workers: Annotated[int, Meta(ge=0, le=1024)] = 0
     """Worker processes; 0 means one per core, for async 16 or more."""
     min_ready: Annotated[int, Meta(ge=0)] = 0

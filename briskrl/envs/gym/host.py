@@ -8,7 +8,6 @@ than the environment's own step.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from briskrl.core.errors import EnvStepError
 from briskrl.core.types import Array, Bools, StepBuffers
 from briskrl.envs.gym import snapshot
 from briskrl.envs.gym.recipe import EnvRecipe, GymEnv
+from briskrl.envs.gym.record import Record
 
 LARGEST = float(np.finfo(np.float32).max)
 SEEDS = 2**31
@@ -207,15 +207,15 @@ class Host:
         write obs and mask; the others leave the buffers alone.
         """
         for k, text in enumerate(records):
-            record = json.loads(text)
-            if record["env"] is None:
-                self._seeds[k] = snapshot.next_seed(record["seed"], SEEDS)
+            record = Record.of_text(text)
+            if record.env is None:
+                self._seeds[k] = snapshot.next_seed(record.seed, SEEDS)
                 self._begin(k, self._seeds[k])
                 continue
             self.envs[k].reset(seed=0)
-            snapshot.restore(self.envs[k], record["env"])
-            self._seeds[k], self._held[k] = record["seed"], record["held"]
-            self._lengths[k], self._returns[k] = record["steps"], record["return"]
+            snapshot.restore(self.envs[k], record.env)
+            self._seeds[k], self._held[k] = record.seed, record.held
+            self._lengths[k], self._returns[k] = record.steps, record.ret
 
     def close(self) -> None:
         """Close every environment; may be called twice."""
@@ -224,14 +224,9 @@ class Host:
                 env.close()
 
     def _record(self, k: int) -> str:
-        record = {
-            "env": snapshot.take(self.envs[k]) if self._exact else None,
-            "seed": self._seeds[k],
-            "steps": self._lengths[k],
-            "return": self._returns[k],
-            "held": self._held[k],
-        }
-        return snapshot.as_text(record)
+        state = snapshot.take(self.envs[k]) if self._exact else None
+        lived = self._lengths[k], self._returns[k]
+        return Record(state, self._seeds[k], *lived, self._held[k]).as_text()
 
     def _begin(self, k: int, seed: int | None) -> None:
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from briskrl.envs.gym.host import EpisodeRows
 from briskrl.envs.gym.ledger import Ledger, check_buffers, hand_over, pack, unpack
 from briskrl.envs.gym.pool import Fault, WorkerPool, num_cores
 from briskrl.envs.gym.recipe import EnvRecipe
+from briskrl.envs.gym.record import Record
 from briskrl.envs.gym.recovery import Recovery
 from briskrl.envs.gym.shared import Plan
 
@@ -215,10 +215,10 @@ class GymProcessEnv:
             np.copyto(self._own.mask, state["mask"])
         records = unpack(state["envs"])
         self._ask_all("set_state", [(records[low:high],) for low, high in self._pool.bounds])
-        told = [json.loads(text) for text in records]
+        told = [Record.of_text(text) for text in records]
         self._recovery.begin(
-            np.array([record["steps"] for record in told]),
-            np.array([record["return"] for record in told]),
+            np.array([record.steps for record in told]),
+            np.array([record.ret for record in told]),
         )
         self._ledger.clear()
         self._started = True

@@ -76,6 +76,11 @@ class EnvRecipe:
             raise self._refusal(error) from error
 
     @property
+    def entry_point(self) -> Any:
+        """What the id is registered with: "module:Class", or whatever else makes an instance."""
+        return self._registration().entry_point
+
+    @property
     def max_steps(self) -> int | None:
         """Steps after which whoever steps has to cut an episode off; None for no limit."""
         registered = self._registration()

@@ -1,0 +1,1 @@
+"""Gymnasium's CartPoleEnv."""
