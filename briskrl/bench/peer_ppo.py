@@ -29,9 +29,10 @@ from briskrl.bench.ppo_terms import (
 NOTES = (
     "Same environment, network, epochs, loss, optimiser and one thread on both sides, which take "
     "turns of whole rollouts and the learning from them in one process; medians over the turns, by "
-    "CPU time. Environments are stepped one by one in process on both sides, except in `vector`: "
-    "there ours takes the version of CartPole that steps all of them in one call. Episode logs are "
-    "on on our side, the peer's logger is off. SBX has no value clipping."
+    "CPU time. Environments are stepped one by one in process on both sides, except on our side of "
+    "`defaults`, where the choice is left to auto, and of `vector`, where Gymnasium's own version "
+    "steps all of them in one call. Episode logs are on on our side, the peer's logger is off. SBX "
+    "has no value clipping."
 )
 
 Build = Callable[[Any, OnPolicyConfig, int], Any]
@@ -51,6 +52,8 @@ class Match:
     ours_rounds: int
     """Rollouts, and the learning from each, in a slice."""
     peer_rounds: int
+    ours_notes: tuple[str, ...]
+    """What our environments tell about how they are stepped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,8 @@ class OurRounds:
         self.rounds = max(1, round(bench.seconds * speed / terms.ours.rollout))
         self.speeds: list[float] = []
         """Steps per CPU second of the turns."""
+        self.notes = tuple(getattr(self._loop.session.env, "notes", ()))
+        """What the environments tell about how they are stepped."""
 
     def turn(self) -> None:
         """Take a turn."""
@@ -172,4 +177,5 @@ def _match(bench: PeersBench, terms: Terms, build: Build) -> Match:
         peer=terms.peer,
         ours_rounds=ours.rounds,
         peer_rounds=turns.rounds,
+        ours_notes=ours.notes,
     )

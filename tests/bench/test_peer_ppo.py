@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,8 @@ def test_the_terms_are_those_that_the_figures_are_named_after() -> None:
             assert scale.epochs == 4
     config = complete(DEFAULTS.our_config(0))
     assert (config.env, config.algo, config.num_envs) == ("gym:CartPole-v1", "ppo", 1024)
-    assert config.env_config.backend == "sync"
+    assert config.env_config.backend == "auto"
+    assert {EQUAL.backend, CLEANRL_STYLE.backend} == {"sync"}
     usual = OnPolicyConfig()
     assert config.algo_config.update_steps == usual.update_steps
     assert config.algo_config.minibatch_size == usual.minibatch_size
@@ -119,9 +121,17 @@ def test_our_turns_are_whole_rounds(tmp_path: Path) -> None:
             assert clock.updates - begin[1] == ours.rounds * updates
     finally:
         ours.close()
+    assert ours.notes == ()
     assert len(ours.speeds) == 2
     assert min(ours.speeds) > 0
     assert (tmp_path / "run" / "episodes.csv").stat().st_size > 0
+
+
+def test_ours_tells_what_its_defaults_chose(tmp_path: Path) -> None:
+    ours = OurRounds(replace(TERMS, backend=DEFAULTS.backend), BENCH, tmp_path / "run")
+    ours.close()
+    (told,) = ours.notes
+    assert told.endswith("so compiled.")
 
 
 def test_figures_of_ppo_alone_leave_those_of_dqn_empty(monkeypatch: pytest.MonkeyPatch) -> None:

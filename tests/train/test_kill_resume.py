@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,29 +16,30 @@ from tests.train.runs import policy_hash
 
 KILLS = 5
 RUNS = [
-    ("snake", "dqn", 60_000),
-    ("snake", "rainbow", 60_000),
-    ("snake", "ppo", 120_000),
-    ("snake", "a2c", 120_000),
-    ("gym:CartPole-v1", "ppo", 80_000),
-    ("gym:CartPole-v1", "a2c", 80_000),
+    ("snake", {}, "dqn", 60_000),
+    ("snake", {}, "rainbow", 60_000),
+    ("snake", {}, "ppo", 120_000),
+    ("snake", {}, "a2c", 120_000),
+    ("gym:CartPole-v1", {"backend": "sync"}, "ppo", 80_000),
+    ("gym:CartPole-v1", {"backend": "compiled"}, "a2c", 120_000),
 ]
 RUN = """
+import json
 import sys
 from tests.train.runs import small_config
 from briskrl.train.loop import resume, train
-env, preset, run_dir, how, steps = sys.argv[1:]
+run_dir, how, options = sys.argv[1:]
 if how == "train":
-    train(small_config(run_dir, preset, env=env, steps=int(steps), checkpoint_steps=1600))
+    train(small_config(run_dir, checkpoint_steps=1600, **json.loads(options)))
 else:
     resume(run_dir)
 """
 
 
-def launch(env: str, preset: str, steps: int, run_dir: Path) -> subprocess.Popen[bytes]:
+def launch(run_dir: Path, **options: Any) -> subprocess.Popen[bytes]:
     # A folder without its config was killed while it was made: there is nothing to resume in it.
     how = "resume" if (run_dir / "config.toml").exists() else "train"
-    words = [env, preset, str(run_dir), how, str(steps)]
+    words = [str(run_dir), how, json.dumps(options)]
     return subprocess.Popen([sys.executable, "-c", RUN, *words])
 
 
@@ -52,21 +55,22 @@ def wait_for_progress(process: subprocess.Popen[bytes], run_dir: Path, before: s
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize(("env", "preset", "steps"), RUNS)
+@pytest.mark.parametrize(("env", "settings", "preset", "steps"), RUNS)
 def test_a_run_killed_at_random_moments_resumes_to_the_same_bits(
-    tmp_path: Path, env: str, preset: str, steps: int
+    tmp_path: Path, env: str, settings: dict[str, Any], preset: str, steps: int
 ):
-    assert launch(env, preset, steps, tmp_path / "whole").wait() == 0
+    options = {"env": env, "env_config": settings, "preset": preset, "steps": steps}
+    assert launch(tmp_path / "whole", **options).wait() == 0
     moments = random.Random(preset)
     run_dir = tmp_path / "killed"
     for _ in range(KILLS):
         before = newest(run_dir)
-        process = launch(env, preset, steps, run_dir)
+        process = launch(run_dir, **options)
         wait_for_progress(process, run_dir, before)
         time.sleep(moments.uniform(0.0, 0.08))
         process.kill()
         assert process.wait() == -9
-    assert launch(env, preset, steps, run_dir).wait() == 0
+    assert launch(run_dir, **options).wait() == 0
     assert policy_hash(run_dir) == policy_hash(tmp_path / "whole")
     whole = (tmp_path / "whole" / "episodes.csv").read_bytes()
     assert (run_dir / "episodes.csv").read_bytes() == whole

@@ -198,8 +198,8 @@ class GymCompiledEnv(NativeVecEnv):
         if self._record(env) != record:
             raise BriskError(
                 f"The saved state of environment {env} is not that of a gym:{self._recipe.id} as "
-                "it is made here. Another version of Gymnasium may have saved it; "
-                "--backend sync goes on from it as it is."
+                "it is made here; another version of Gymnasium may have saved it. To go on from it "
+                'as it is, set backend = "sync" in the run\'s config.toml.'
             )
 
 
