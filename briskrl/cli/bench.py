@@ -136,7 +136,8 @@ PPO on CartPole-v1 against Stable-Baselines3, and against SBX if it is installed
 (64x64 tanh, apart for policy and values), epochs (4), loss and optimiser, environments in process.
   ppo.equal      64 environments x 32 steps, minibatches of 256, both sides
   ppo.cleanrl    CleanRL's settings: 4 environments x 128 steps, minibatches of 128, both sides
-  ppo.defaults   ours as it comes (1024 x 32, minibatches of 4096) against 64 x 32 and 256
+  ppo.defaults   ours as it comes (1024 x 32, minibatches of 4096, and the backend that auto takes,
+                 which is compiled code equal to Gymnasium's) against 64 x 32 and 256
   ppo.vector     the same with --backend vector: CartPole in the version that Gymnasium itself
                  steps in one call
 

@@ -5,7 +5,7 @@ Only where the table of stand-ins has the recipe's entry point is anything compi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -33,7 +33,7 @@ def offer(recipe: EnvRecipe) -> Offer:
     if found is None:
         return Offer()
     proof: Any = import_module("briskrl.envs.gym.compiled.proof")
-    refused = proof.difference(recipe, recipe.spec(), found)
+    refused = proof.difference(recipe, _exact(recipe.spec()), found)
     return Offer(refused=refused) if refused else Offer(found, tried=proof.TRIED)
 
 
@@ -51,4 +51,9 @@ def make_compiled(recipe: EnvRecipe, num_envs: int, spec: EnvSpec, *, threads: i
             "Use --backend sync, process or async, or leave it to auto."
         )
     env: Any = import_module("briskrl.envs.gym.compiled.env")
-    return env.GymCompiledEnv(recipe, num_envs, spec, found.stand_in, threads=threads)
+    return env.GymCompiledEnv(recipe, num_envs, _exact(spec), found.stand_in, threads=threads)
+
+
+def _exact(spec: EnvSpec) -> EnvSpec:
+    """The spec with a state that can be trusted: a recipe cannot tell while its machine is busy."""
+    return replace(spec, exact_state=True)
