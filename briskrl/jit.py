@@ -15,6 +15,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numba
 
@@ -89,9 +90,22 @@ def _cached(function: Function, options: dict[str, Any]) -> Function:
     # Numba reads this setting while decorating; other packages' kernels must not land there.
     config.CACHE_DIR = str(folder or "")
     try:
-        return _njit(function, {**options, "cache": folder is not None})
+        compiled = _njit(function, {**options, "cache": folder is not None})
     finally:
         config.CACHE_DIR = before
+    if folder is not None:
+        _name_apart(compiled)
+    return compiled
+
+
+def _name_apart(compiled: Any) -> None:
+    """Have the files of compiled code named as no other process names its own.
+
+    Numba numbers them. Two processes that compile one kernel for different arguments at the same
+    time choose the same number, and later ones may then find the code for other arguments.
+    """
+    files = compiled._cache._cache_file
+    files._data_name = lambda number: f"{files._index_name}.{uuid4().hex}.nbc"
 
 
 def _njit(function: Function, options: dict[str, Any]) -> Function:

@@ -1,0 +1,62 @@
+"""Compiled code on disk is found again by whoever needs it, and by nobody else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from briskrl import jit
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """An empty cache of compiled code."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    jit.cache_folder.cache_clear()
+    yield tmp_path
+    jit.cache_folder.cache_clear()
+
+
+def increment(values):
+    for i in range(values.shape[0]):
+        values[i] += 1
+
+
+def incremented(compiled, dtype):
+    values = np.array([1, 2, 3], dtype)
+    compiled(values)
+    return values.tolist()
+
+
+def test_code_for_other_arguments_is_never_found_when_two_compile_at_once(cache):
+    first, second = jit.kernel(increment), jit.kernel(increment)
+    # Both look into the empty index before either writes, and the first is the last to write code.
+    files = first._cache._cache_file
+    late = []
+    save_data, files._save_data = files._save_data, lambda *args: late.append(args)
+    stale = {}
+    files._load_index = second._cache._cache_file._load_index = lambda: dict(stale)
+    assert incremented(first, np.float64) == incremented(second, np.int64) == [2, 3, 4]
+    for args in late:
+        save_data(*args)
+
+    third = jit.kernel(increment)
+    assert incremented(third, np.float64) == incremented(third, np.int64) == [2, 3, 4]
+    assert sum(third.stats.cache_hits.values()) == 1
+
+
+def test_a_later_process_finds_what_an_earlier_one_has_compiled(cache):
+    code = (
+        "import numpy as np\n"
+        "from briskrl.nets.kernels import tanh_all\n"
+        "tanh_all(np.zeros(4, np.float32))\n"
+        "print(sum(tanh_all.stats.cache_hits.values()))"
+    )
+    hits = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert [run.stdout.strip() for run in hits] == ["0", "1"]
