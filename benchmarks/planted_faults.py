@@ -1,62 +1,82 @@
 """Faults planted in loops: does the doctor name them, and are its gains those of long runs?
 
-    python benchmarks/planted_faults.py --runs 3 --busy 1 --out planted.jsonl
+    python benchmarks/planted_faults.py --set second --runs 3 --busy 1 --out planted.jsonl
 
-Every plant of tests/doctor/plants.py is examined; its first finding must name it. Then the loop as
-it is and the loop with the cure run for a while each, in turns of seconds and apart from the
-examination, and the ratio of their speeds is set beside the gain that the finding promised.
+Every plant of tests/doctor/planted is examined; its first finding must name it. Then the loop as it
+is and the loop with the advice taken run for a while each, in turns of seconds and apart from the
+examination, and the ratio of their speeds is set beside the gain that the finding promised. With
+`--healthy` loops without a fault are examined as well; the doctor should find nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tempfile
+from collections import Counter
 from contextlib import ExitStack, closing, nullcontext
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import torch
-
-from briskrl.doctor.code import CallLoop, Treated
 from briskrl.doctor.examine import BY_WALL, settle
 from briskrl.doctor.report import Finding
 from briskrl.doctor.turns import Loop, take_turn
-from tests.doctor.plants import PLANTS, Plant, busy_core, torch_threads
-from tests.doctor.victim import Victim
+from tests.doctor.planted.plant import Plant
+from tests.doctor.planted.sets import HEALTHY, SETS
+from tests.doctor.planted.surroundings import busy_core, torch_threads
 
 CHUNK_S = 2.0
 """Length of a turn in the long run."""
 MINUTE_S = 60.0
+NEAR = 1.2
+"""A promise this many times too high or too low is kept."""
 
 
 def main() -> None:
     """Examine, run long, tell."""
     args = _words()
+    names = list(SETS) if args.set == "all" else [args.set]
+    counts: Counter[tuple[str, int, str]] = Counter()
     with ExitStack() as stack:
         for _ in range(args.busy):
             stack.enter_context(busy_core())
         for run in range(args.runs):
-            for plant in PLANTS:
-                if not args.only or plant.name in args.only:
-                    row = {"run": run, "busy": args.busy, **examine_plant(plant, args)}
-                    _tell(row, args.out)
+            for name in names:
+                for plant in SETS[name] + (HEALTHY[name] if args.healthy else ()):
+                    if not args.only or plant.name in args.only:
+                        healthy = plant in HEALTHY[name]
+                        row = examine_plant(plant, args, healthy=healthy)
+                        _tell({"set": name, "run": run, "busy": args.busy, **row}, args.out)
+                        counts.update((name, run, what) for what in _merits(row, healthy))
+    for (name, run, what), count in sorted(counts.items()):
+        print(f"{name} set, run {run}: {count} {what}")
 
 
-def examine_plant(plant: Plant, args: argparse.Namespace) -> dict[str, object]:
+def _merits(row: dict[str, object], healthy: bool) -> list[str]:
+    if healthy:
+        return ["healthy and found so"] if row["right"] else ["healthy, but found ill"]
+    merits = ["named" if row["right"] else "not named"]
+    if row["kept"] is not None:
+        merits.append("promises kept" if row["kept"] else "promises not kept")
+    return merits
+
+
+def examine_plant(plant: Plant, args: argparse.Namespace, *, healthy: bool) -> dict[str, object]:
     """One plant: its first finding, and the gain of a long run."""
     with tempfile.TemporaryDirectory() as name, torch_threads(1):
         folder = Path(name)
         report = plant.examine(folder, args.seconds)
         first = report.findings[0] if report.findings else None
-        right = first is not None and first.cause in plant.causes
+        right = plant.is_named_by(report)
         gain = None
-        if first is not None and right and args.long:
+        if first is not None and right and args.long and not healthy:
             gain = long_run(plant, first, folder, args.long)
+        if healthy:
+            right = all(finding.cause in plant.causes for finding in report.findings)
     return {
         "plant": plant.name,
         "found": None if first is None else first.cause,
@@ -64,21 +84,37 @@ def examine_plant(plant: Plant, args: argparse.Namespace) -> dict[str, object]:
         "basis": None if first is None else first.basis,
         "promised": None if first is None else [first.gain.factor, first.gain.low, first.gain.high],
         "long_run": gain,
+        "kept": None if first is None or gain is None else is_kept(first, gain),
         "others": [finding.cause for finding in report.findings[1:]],
+        "load": report.load,
     }
+
+
+def is_kept(found: Finding, gain: float) -> bool:
+    """Whether a promise is near what a separate run gave, or its interval holds that.
+
+    A ceiling promises no more than that it is one.
+    """
+    promised = found.gain
+    if found.basis == "ceiling":
+        return 1 <= gain <= NEAR * promised.factor
+    near = 1 / NEAR <= gain / promised.factor <= NEAR
+    return near or promised.low <= gain <= promised.high
 
 
 def long_run(plant: Plant, found: Finding, folder: Path, seconds: float) -> float:
     """Speed with the cure over speed without, over long turns."""
-    if plant.name == "cold-start":
-        return _first_minute(folder)
+    if found.cause == "cold-start":
+        return _first_minute(plant, found, folder)
     by_wall = found.cause in BY_WALL
-    with closing(_faulty(plant, folder)) as before, closing(_cured(plant, found, folder)) as after:
+    before, after = plant.open(folder), plant.open_cured(folder, found)
+    with closing(before), closing(after):
         settle(before)
         settle(after)
-        if plant.name == "growth":
+        if found.cause == "growth":
             # What growing costs depends on the age, so both get as old as the examined loop was.
-            _age(before, age_of(found))
+            for loop in (before, after):
+                _age(loop, age_of(found))
             seconds = 0.0
         speeds: tuple[list[float], list[float]] = ([], [])
         end = perf_counter() + seconds
@@ -92,7 +128,7 @@ def long_run(plant: Plant, found: Finding, folder: Path, seconds: float) -> floa
 
 def age_of(found: Finding) -> int:
     """Steps that the finding's last figure was taken at."""
-    return int(found.evidence[0].rpartition(" at ")[2].removesuffix(" steps").replace(",", ""))
+    return int(re.findall(r" at ([0-9,]+) steps", found.evidence[0])[-1].replace(",", ""))
 
 
 def _age(loop: Loop, steps: int) -> None:
@@ -100,42 +136,16 @@ def _age(loop: Loop, steps: int) -> None:
         loop.iterate()
 
 
-def _faulty(plant: Plant, folder: Path) -> Loop:
-    if plant.subject is not None:
-        return plant.subject().open()
-    return victim_loop(folder, plant.victim, **plant.options)
-
-
-def _cured(plant: Plant, found: Finding, folder: Path) -> Loop:
-    if plant.subject is not None:
-        return plant.subject().open_with(found.changes)
-    if plant.name == "denormals":
-        loop = victim_loop(folder, plant.victim)
-        return Treated(loop, partial(flush_denormal, True), partial(flush_denormal, False))
-    return victim_loop(folder, "", **plant.options)
-
-
-def flush_denormal(on: bool) -> None:
-    """Let tiny numbers be zero, or not."""
-    torch.set_flush_denormal(on)
-
-
-def _first_minute(folder: Path) -> float:
+def _first_minute(plant: Plant, found: Finding, folder: Path) -> float:
     """Steps of the first minute without the slow start, over those with it."""
     done = []
-    for plant in ("cold-start", ""):
-        loop = victim_loop(folder, plant)
-        end, own = perf_counter() + MINUTE_S, 0.0
-        while perf_counter() < end:
-            own += take_turn(loop, 0.5).own_s
-        done.append(loop.steps / own)
+    for loop in (plant.open(folder), plant.open_cured(folder, found)):
+        with closing(loop):
+            end, own = perf_counter() + MINUTE_S, 0.0
+            while perf_counter() < end:
+                own += take_turn(loop, 0.5).own_s
+            done.append(loop.steps / own)
     return done[1] / done[0]
-
-
-def victim_loop(folder: Path, plant: str, **options: int) -> CallLoop:
-    """The hand-written loop, with a fault or without."""
-    victim = Victim(folder, plant, **options)
-    return CallLoop(victim.iterate, victim.timer, victim.num_envs, lambda: victim.episodes)
 
 
 def _tell(row: dict[str, object], out: Path | None) -> None:
@@ -148,6 +158,7 @@ def _tell(row: dict[str, object], out: Path | None) -> None:
 
 def _words() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--set", choices=[*SETS, "all"], default="all", help="of plants")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--busy", type=int, default=0, help="processes that keep a core busy each")
     parser.add_argument("--seconds", type=float, default=20.0, help="of every examination")
@@ -155,6 +166,7 @@ def _words() -> argparse.Namespace:
         "--long", type=float, default=20.0, help="of every long run; 0 leaves it out"
     )
     parser.add_argument("--only", nargs="*", default=[], help="names of plants")
+    parser.add_argument("--healthy", action="store_true", help="loops without a fault as well")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()
 

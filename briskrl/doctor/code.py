@@ -203,6 +203,8 @@ class CodeSubject:
             cause="denormals",
             change="torch.set_flush_denormal(True)",
             open=_with(self._loop, torch.set_flush_denormal, True, False),
+            # What decays and was flushed once stays zero.
+            lasts=True,
         )
 
     def _of_python(self, seen: Observation) -> Iterator[Experiment]:

@@ -10,21 +10,24 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
+import numpy as np
+
 from briskrl import __version__
 from briskrl.doctor.experiments import Experiment, Skipped, Subject, missing, outcome
 from briskrl.doctor.findings import find, from_experiment, rank
+from briskrl.doctor.growth import growth, rises, suspects
 from briskrl.doctor.report import Finding, Moment, Outcome, Report, Speed
-from briskrl.doctor.symptoms import growth, symptoms
-from briskrl.doctor.turns import Comparison, Loop, compare
-from briskrl.doctor.watch import Observation, Watcher
+from briskrl.doctor.symptoms import many_updates, symptoms
+from briskrl.doctor.turns import FEWEST, TURN_S, Comparison, Loop, compare, take_turn
+from briskrl.doctor.watch import STRETCH_S, Observation, Watcher
 from briskrl.train.machine import num_cores
 
 WATCHED, PEELED = 0.2, 0.15
 """Shares of the budget for watching, and for a second look with the largest causes cured."""
 WATCHED_S = 3.0
 """Shortest look at a loop."""
-AGAIN_S = 1.0
-"""Second look, when the loop has aged."""
+AGAIN_S, AGED = 1.0, 2.0
+"""Second look, when the loop has aged, and how many times as old it should be."""
 COVERING = 1.3
 """Gain of a cause that may hide others."""
 LEAST_S, MOST_S = 1.0, 10.0
@@ -107,27 +110,38 @@ class Examination:
         self._symptoms = self._look(self._seen)
         planned = self._subject.experiments(self._seen)
         self._missing += [missing(item, item.why) for item in planned if isinstance(item, Skipped)]
+        # What may end in advice comes before what only answers a question.
         wanted = sorted(
             (item for item in planned if isinstance(item, Experiment)),
-            key=lambda item: -_share(self._seen, item.cause),
+            key=lambda item: (item.worth is None, -_share(self._seen, item.cause)),
         )
+        if not any(item.cause == "updates" for item in wanted):
+            self._symptoms += filter(None, [many_updates(self._seen)])
         for position, experiment in enumerate(wanted):
             left = self._left() - PEELED * self._budget_s
             if left < LEAST_S:
                 self._missing += [missing(item, TOO_SHORT) for item in wanted[position:]]
                 break
-            found = self._try(loop, experiment, left / (len(wanted) - position))
+            # A few answers are worth more than many that nobody can be sure of.
+            fair = max(left / (len(wanted) - position), conclusive_s(self._seen))
+            found = self._try(loop, experiment, min(left, fair))
             self._tried.append((experiment, found))
-        self._look_again(watcher, self._seen)
+        self._look_again(loop, watcher, self._seen)
         self._peel()
 
-    def _look_again(self, watcher: Watcher, seen: Observation) -> None:
-        """Whether the loop has become slower with age."""
+    def _look_again(self, loop: Loop, watcher: Watcher, seen: Observation) -> None:
+        """Whether the loop has become slower with age; if it seems so, it gets older first."""
         self._say("watching again")
+        if suspects(seen):
+            while loop.steps < AGED * seen.stretches[-1].steps and self._left() > AGAIN_S:
+                take_turn(loop)
         self._history = watcher.watch(AGAIN_S).moments()
-        grown = growth(seen, watcher.last_look)
-        if grown is not None:
-            self._symptoms.append(grown)
+        grown = rises(seen, watcher.last_look)
+        finding = growth(grown, watcher.last_look)
+        if finding is not None:
+            named = {rise.name for rise in grown}
+            self._symptoms = [symptom for symptom in self._symptoms if symptom.cause not in named]
+            self._symptoms.append(finding)
 
     def _peel(self) -> None:
         """With the largest causes cured, look whether smaller ones show now."""
@@ -201,8 +215,14 @@ class Examination:
             other,
             seconds=max(LEAST_S, seconds),
             by_wall=experiment.cause in BY_WALL,
+            watched=self._watched() if experiment.lasts else None,
             stops=self._stops,
         )
+
+    def _watched(self) -> float:
+        """Steps per second of its own that the loop did while it was watched."""
+        assert self._seen is not None
+        return 1 / self._seen.s_per_step
 
     def _left(self) -> float:
         return self._budget_s - (perf_counter() - self._began)
@@ -260,6 +280,14 @@ def settle(loop: Loop) -> None:
             loop.iterate()
     finally:
         loop.leave()
+
+
+def conclusive_s(seen: Observation) -> float:
+    """Seconds for as many pairs of turns as an interval needs."""
+    # Where a stretch is no longer than it was asked to be, several rounds fit into it.
+    usual = float(np.median([stretch.turn.wall_s for stretch in seen.settled]))
+    turn_s = usual if usual > 1.5 * STRETCH_S else TURN_S
+    return min(MOST_S, LEAST_S + 2 * FEWEST * turn_s)
 
 
 PHASES = {

@@ -32,6 +32,8 @@ class Experiment:
     """How it changes what is learnt; empty if it does not."""
     worth: float | None = WORTH
     """Gain from which it is a finding; None if it only answers a question."""
+    lasts: bool = False
+    """Whether the change may outlast the turns in which it is made."""
     context: str = ""
     """What was measured beforehand and belongs to the answer."""
 

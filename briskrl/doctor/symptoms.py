@@ -14,8 +14,6 @@ from briskrl.doctor.watch import Observation, Stretch
 
 SLOW_START, LOST_S = 1.5, 0.5
 """How many times the settled cost a slow start is, and how much it must have cost in all."""
-GROWTH = 1.3
-"""Growth of the cost of a step while it was watched that is no accident."""
 LEAK_MB = 16.0
 SURE = 1e-3
 """Chance of a trend that is none."""
@@ -23,7 +21,12 @@ DEAR_STORE = 5.0
 """How many times a batched write storing must cost to be worth a word."""
 SHARE = 0.1
 """Of the time, below which a phase is not worth a word."""
-MOSTLY_ENV = 0.6
+MOSTLY_ENV, LARGELY_ENV = 0.6, 1 / 3
+"""Of the time, from which an environment is worth a word in any case, and if its steps are slow."""
+SLOW_STEP_S = 10e-6
+"""What a step takes in plain Python; compiled or vectorised ones take a tenth."""
+MANY_UPDATES = 1.0
+"""Updates per transition; more are unusual whatever the algorithm, where SAC does one."""
 
 Floats = NDArray[np.float64]
 
@@ -71,46 +74,6 @@ def cold_start(seen: Observation) -> Finding | None:
         basis="predicted",
         changes={"warmup": True},
     )
-
-
-def growth(seen: Observation, later: Sequence[Stretch]) -> Finding | None:
-    """Whether a step costs the more the longer the loop has run.
-
-    A machine that gets busier looks the same for a while, so the cost must have risen while the
-    loop was watched and be higher still when it is looked at again.
-
-    Args:
-        seen: What was watched at first.
-        later: Stretches of a second look, when the loop has aged.
-    """
-    stretches = _after_start(seen)
-    if len(stretches) < 8 or len(later) < 3:
-        return None
-    at, cost = _costs(stretches)
-    slope, chance = trend(at, cost)
-    last = float(np.median(cost[-(len(cost) // 3) :]))
-    now = float(np.median(_costs(later)[1]))
-    first = float(np.median(cost[:3]))
-    if chance > SURE or slope <= 0 or now < GROWTH * first or now < 1.1 * last:
-        return None
-    return Finding(
-        cause="growth",
-        title="a step costs the more the longer the loop has run",
-        evidence=(
-            f"{1e6 * first:.2f} us a step at first, {1e6 * last:.2f} us after "
-            f"{at[-1]:,.0f} steps, {1e6 * now:.2f} us at {later[-1].steps:,} steps",
-        ),
-        advice="keep nothing that grows with the run in the loop: fixed-size memories, running "
-        "means instead of lists of history",
-        gain=_exactly(now / first),
-        basis="predicted",
-    )
-
-
-def _costs(stretches: Sequence[Stretch]) -> tuple[Floats, Floats]:
-    """Where the stretches were, in steps, and what a step cost there."""
-    at = np.array([stretch.steps for stretch in stretches], float)
-    return at, np.array([stretch.turn.own_s / stretch.turn.steps for stretch in stretches])
 
 
 def leak(seen: Observation) -> Finding | None:
@@ -162,14 +125,15 @@ def dear_store(seen: Observation, num_envs: int, reference: Callable[[], float])
 
 
 def dear_records(seen: Observation) -> Finding | None:
-    """Whether logging takes long, and whether that is by step or by episode."""
-    share = seen.own_share("log")
+    """Whether logging or saving takes long, and whether that is by step or by episode."""
+    shares = {phase: seen.own_share(phase) for phase in ("log", "save")}
+    share, phase = sum(shares.values()), max(shares, key=lambda name: shares[name])
     if share < SHARE:
         return None
     cause, told = record_cause(seen)
     return Finding(
-        cause=cause,
-        title=f"logging takes {100 * share:.0f} % of the time",
+        cause=cause if told else phase,
+        title=f"{'logging' if phase == 'log' else 'saving'} takes {100 * share:.0f} % of the time",
         evidence=(told,) if told else (),
         advice="collect rows and write them together every few seconds; print as seldom",
         gain=_exactly(1 / (1 - share)),
@@ -204,7 +168,8 @@ def _unrest(above: Floats, below: Floats) -> float:
 def mostly_env(seen: Observation) -> Finding | None:
     """Whether the environment is what the time goes to."""
     share = seen.own_share("env")
-    if share < MOSTLY_ENV:
+    is_slow = share * seen.s_per_step >= SLOW_STEP_S
+    if share < (LARGELY_ENV if is_slow else MOSTLY_ENV):
         return None
     return Finding(
         cause="env",
@@ -214,6 +179,34 @@ def mostly_env(seen: Observation) -> Finding | None:
         "one call, compile its inner loop",
         gain=_exactly(1 / max(1e-3, 1 - share)),
         basis="ceiling",
+    )
+
+
+def many_updates(seen: Observation) -> Finding | None:
+    """Whether a loop learns more often than once per transition, and what that costs.
+
+    For loops that nobody here can change: an experiment would tell more.
+    """
+    turns = [stretch.turn for stretch in seen.settled]
+    ratio = sum(turn.updates for turn in turns) / max(1, sum(turn.steps for turn in turns))
+    share = seen.own_share("update") + seen.own_share("sample")
+    if ratio <= MANY_UPDATES or share < SHARE:
+        return None
+
+    def gain(fewer: float) -> float:
+        return 1 / (1 - share * (1 - fewer / ratio))
+
+    return Finding(
+        cause="updates",
+        title=f"learning takes {100 * share:.0f} % of the time",
+        evidence=(
+            f"{ratio:.2f} updates per transition; with one in 4 transitions it would be "
+            f"{gain(1 / 4):.1f} times as fast, with one in 32 {gain(1 / 32):.1f} times",
+        ),
+        advice="one update per transition, or fewer: see the table of ratios in the README",
+        gain=_exactly(gain(MANY_UPDATES)),
+        basis="predicted",
+        alters_learning="fewer updates per transition: steps are cheaper, and each teaches less",
     )
 
 
@@ -240,7 +233,7 @@ def _leading(stretches: Sequence[Stretch], is_slow: Callable[[Stretch], bool]) -
     return stretches
 
 
-def _after_start(seen: Observation) -> Sequence[Stretch]:
+def after_start(seen: Observation) -> Sequence[Stretch]:
     """Stretches after a slow start, whose end would look like a falling trend."""
     usual = seen.s_per_step
     stretches = seen.learning

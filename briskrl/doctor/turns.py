@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import log
+from math import exp, hypot, log
 from time import perf_counter
 from typing import Protocol
 
@@ -19,6 +19,8 @@ TURN_S = 0.05
 """Shortest turn: long enough for the clock, short enough for both to meet the same machine."""
 FEWEST, MOST = 6, 60
 """Pairs of turns."""
+LASTING = 1.15
+"""Gain over the time before all turns that cannot be the machine's unrest."""
 NARROW = 0.04
 """Differences below this share are none; twice as much is precise enough for a gain."""
 
@@ -145,6 +147,7 @@ def compare(
     *,
     seconds: float,
     by_wall: bool = False,
+    watched: float | None = None,
     stops: Callable[[], bool] = lambda: False,
 ) -> Comparison | None:
     """How many times faster `after` is; None if there was no time for two pairs.
@@ -158,11 +161,18 @@ def compare(
         seconds: For both, all in all.
         by_wall: Count the time that others had the core. Where threads are compared their own
             siblings are among those others; elsewhere it is only unrest.
+        watched: Where the change may outlast its turns because both sides are one loop, the speed
+            that was watched before; then a gain counts that only the time before all turns lacks.
         stops: Whether to be content with the pairs so far.
     """
     end = perf_counter() + seconds
-    take_turn(before, 0.0), take_turn(after, 0.0)
     sides: tuple[list[Turn], list[Turn]] = ([], [])
+    untouched: list[Turn] = []
+    take_turn(before, 0.0)
+    if watched is not None:
+        for _ in range(FEWEST):
+            _noted(untouched, before, by_wall=by_wall)
+    take_turn(after, 0.0)
     duel = Duel(
         lambda: _noted(sides[0], before, by_wall=by_wall),
         lambda: _noted(sides[1], after, by_wall=by_wall),
@@ -175,8 +185,11 @@ def compare(
     if len(sides[0]) < 2:
         return None
     pairs = zip(*sides, strict=True)
+    found = duel.estimate()
+    if watched is not None:
+        found = _lasting(found, [turn.own_steps_per_s for turn in untouched], duel, watched)
     return Comparison(
-        gain=_gain(duel.estimate()),
+        gain=_gain(found),
         cpu_gain=_gain(estimate([log(b.steps_per_cpu_s / a.steps_per_cpu_s) for a, b in pairs])),
         pairs=len(sides[0]),
         before=float(np.median([turn.steps_per_s for turn in sides[0]])),
@@ -188,6 +201,20 @@ def _noted(turns: list[Turn], loop: Loop, *, by_wall: bool) -> float:
     """One more turn; returns its speed."""
     turns.append(take_turn(loop))
     return turns[-1].steps_per_s if by_wall else turns[-1].own_steps_per_s
+
+
+def _lasting(found: Estimate, untouched: list[float], duel: Duel, watched: float) -> Estimate:
+    """The gain over the time before all turns, if that is clearly the larger one.
+
+    The machine may have been slower then, so both that time and the one that was watched must lag
+    far behind.
+    """
+    first, then = (estimate([log(x) for x in rates]) for rates in (untouched, duel.new_rates))
+    base = max(first.ratio, watched)
+    ratio = then.ratio / base
+    reach = exp(hypot(log(first.high / first.ratio), log(then.high / then.ratio)))
+    since = Estimate(ratio, ratio / reach, ratio * reach, found.pairs)
+    return since if since.low > max(found.high, LASTING) else found
 
 
 def _is_clear(duel: Duel) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from time import perf_counter, perf_counter_ns, process_time_ns
 
 import numpy as np
@@ -33,6 +33,10 @@ class Stretch:
     rss_mb: float
     writes: int | None
     """Calls to the system that write, since the process began; None where they are not told."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds per phase, by the clock of this stretch."""
+    by_cpu: bool = False
+    """Whether that clock is the processor's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,7 @@ class Watcher:
         turn = take_turn(loop, STRETCH_S)
         if turn.updates or not loop.updates:
             tally.add(loop.timer, turn)
+        phases = loop.timer.seconds()
         loop.timer.use(perf_counter_ns)
         stretch = Stretch(
             turn=turn,
@@ -171,6 +176,8 @@ class Watcher:
             episodes=loop.episodes,
             rss_mb=self._process.memory_info().rss / 2**20,
             writes=write_calls(self._process),
+            phases=phases,
+            by_cpu=by_cpu,
         )
         self._stretches.append(stretch)
         return stretch

@@ -12,7 +12,7 @@ import pytest
 
 from briskrl.doctor.examine import examine
 from briskrl.doctor.legacy import LegacySubject
-from tests.doctor.plants import PLANTS, Plant, busy_core, in_victim, torch_threads
+from tests.doctor.planted import PLANTS, Plant, busy_core, in_victim, torch_threads
 
 QUICK = {"store": 6.0, "flush": 6.0, "leak": 6.0, "many updates": 12.0}
 """Plants that show in so many seconds."""

@@ -41,15 +41,22 @@ class Lidar(gymnasium.Wrapper[np.ndarray, int, np.ndarray, int]):
 
 
 class CartPoleDQN:
-    """The loop; `fault` names its one fault: push, updates, lidar, history, or none."""
+    """The loop.
+
+    Args:
+        folder: Not used: nothing is written.
+        fault: Its one fault: push, updates, lidar, history, or none.
+        ratio: Updates per transition.
+    """
 
     num_envs, obs_size = NUM_ENVS, OBS
 
-    def __init__(self, folder: Path, fault: str = "") -> None:
+    def __init__(self, folder: Path, fault: str = "", ratio: float = 1 / NUM_ENVS) -> None:
         torch.manual_seed(0)
         self.timer = PhaseTimer()
         self.episodes = 0
         self._fault = fault
+        self._ratio = 4.0 if fault == "updates" else ratio
         self._rng = np.random.default_rng(0)
         self._random = random.Random(0)
         wrappers = [Lidar] if fault == "lidar" else []
@@ -77,8 +84,7 @@ class CartPoleDQN:
             store = self._push_each if self._fault == "push" else self._push_all
             store(actions, reward, ended, after)
         self._obs = after
-        due = self._stored * 4 if self._fault == "updates" else self._stored // NUM_ENVS
-        while self._updates < due:
+        while self._updates < int(self._ratio * self._stored):
             with self.timer["sample"]:
                 batch = self._from_deque() if self._fault == "push" else self._from_arrays()
             with self.timer["update"]:

@@ -39,14 +39,16 @@ class Games:
 
 
 class Victim:
-    """The loop; `plant` names its one fault, if any."""
+    """The loop; `fault` names its one fault, if any."""
 
-    def __init__(self, folder: Path, plant: str = "", num_envs: int = 64, width: int = 64) -> None:
+    obs_size = OBS
+
+    def __init__(self, folder: Path, fault: str = "", num_envs: int = 64, width: int = 64) -> None:
         torch.manual_seed(0)
         self.timer = PhaseTimer()
         self.num_envs = num_envs
         self.episodes = 0
-        self._plant = plant
+        self._fault = fault
         self._games = Games(num_envs)
         layers = [nn.Linear(OBS, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()]
         self._net = nn.Sequential(*layers, nn.Linear(width, ACTIONS))
@@ -60,7 +62,7 @@ class Victim:
         self._iterations = 0
         self._kept: list[np.ndarray] = []
         self._history: list[float] = []
-        self._file = (folder / f"{plant or 'clean'}.log").open("w")
+        self._file = (folder / f"{fault or 'clean'}.log").open("w")
         # Far below the smallest normal number, as Adam's moments of dead units are.
         self._moments = np.full(200_000, 1e-41, np.float32)
         self._scratch = np.empty_like(self._moments)
@@ -68,7 +70,7 @@ class Victim:
     def iterate(self) -> None:
         """Act, step, store, learn twice, log."""
         self._iterations += 1
-        if self._plant == "cold-start" and self._iterations <= 40:
+        if self._fault == "cold-start" and self._iterations <= 40:
             _spin(0.05)
         with self.timer["act"]:
             before = self._games.obs
@@ -77,7 +79,7 @@ class Victim:
         with self.timer["env"]:
             after, reward, ended = self._games.step(actions.numpy())
         with self.timer["store"]:
-            store = self._store_each if self._plant == "store" else self._store_all
+            store = self._store_each if self._fault == "store" else self._store_all
             store(before, actions, reward, after)
         for _ in range(2):
             with self.timer["sample"]:
@@ -86,7 +88,7 @@ class Victim:
                 self._update(rows)
         with self.timer["log"]:
             self._log(ended, reward)
-        if self._plant == "leak":
+        if self._fault == "leak":
             self._kept.append(np.ones(12_000))
 
     def close(self) -> None:
@@ -125,23 +127,23 @@ class Victim:
         self._adam.zero_grad()
         loss.backward()
         self._adam.step()
-        if self._plant == "denormals":
+        if self._fault == "denormals":
             for _ in range(40):
                 np.divide(self._moments, 3.0, out=self._scratch)
 
     def _log(self, ended: np.ndarray, reward: np.ndarray) -> None:
         count = int(ended.sum())
         self.episodes += count
-        if self._plant == "print":
+        if self._fault == "print":
             for line in range(4 * self.num_envs):
                 sys.stdout.write(f"step {self._iterations} line {line} reward {reward[0]:.3f}\n")
                 sys.stdout.flush()
-        if self._plant == "flush":
+        if self._fault == "flush":
             for _ in range(count):
                 self._file.write(f"{self.episodes}\n")
                 self._file.flush()
                 os.fsync(self._file.fileno())
-        if self._plant == "growth":
+        if self._fault == "growth":
             self._history += reward.tolist() * 16
             np.mean(self._history)
 

@@ -1,0 +1,51 @@
+"""What surrounds planted loops: consoles, threads, and another process on a core."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+
+@contextmanager
+def console(folder: Path) -> Iterator[None]:
+    """A console that takes what is printed; if nobody did, printing would cost nothing."""
+    before = sys.stdout, sys.stderr
+    with (folder / "out").open("w") as out, (folder / "errors").open("w") as errors:
+        sys.stdout, sys.stderr = out, errors
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Torch with so many threads, for a while."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def busy_core() -> Iterator[None]:
+    """A process that keeps one core busy."""
+    process = multiprocessing.get_context("spawn").Process(target=_spin, daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+def _spin() -> None:
+    while True:
+        pass
