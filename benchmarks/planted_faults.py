@@ -16,8 +16,9 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -32,6 +33,8 @@ from tests.doctor.planted.surroundings import busy_core, torch_threads
 CHUNK_S = 2.0
 """Length of a turn in the long run."""
 MINUTE_S = 60.0
+AT_AGE_S = 0.5
+"""How long a loop is looked at when it has reached an age."""
 NEAR = 1.2
 """A promise this many times too high or too low is kept."""
 
@@ -104,26 +107,32 @@ def is_kept(found: Finding, gain: float) -> bool:
 
 def long_run(plant: Plant, found: Finding, folder: Path, seconds: float) -> float:
     """Speed with the cure over speed without, over long turns."""
-    if found.cause == "cold-start":
-        return _first_minute(plant, found, folder)
-    by_wall = found.cause in BY_WALL
-    before, after = plant.open(folder), plant.open_cured(folder, found)
-    with closing(before), closing(after):
-        settle(before)
-        settle(after)
-        if found.cause == "growth":
-            # What growing costs depends on the age, so both get as old as the examined loop was.
-            for loop in (before, after):
-                _age(loop, age_of(found))
-            seconds = 0.0
-        speeds: tuple[list[float], list[float]] = ([], [])
-        end = perf_counter() + seconds
-        while not speeds[0] or perf_counter() < end:
-            for loop, found_speeds in zip((before, after), speeds, strict=True):
-                with plant.around(folder) if loop is before else nullcontext():
-                    turn = take_turn(loop, min(CHUNK_S, max(0.5, seconds)))
-                found_speeds.append(turn.steps_per_s if by_wall else turn.own_steps_per_s)
-    return sorted(speeds[1])[len(speeds[1]) // 2] / sorted(speeds[0])[len(speeds[0]) // 2]
+    with plant.around(folder):
+        before, after = plant.open(folder), plant.open_cured(folder, found)
+        with closing(before), closing(after):
+            if found.cause == "cold-start":
+                return _first_minute(before, after)
+            settle(before)
+            settle(after)
+            if found.cause == "growth":
+                # What growing costs depends on the age, so both get as old as the examined loop.
+                _age(before, age_of(found))
+                _age(after, age_of(found))
+                return _duel(before, after, AT_AGE_S, chunk_s=AT_AGE_S, by_wall=False)
+            return _duel(before, after, seconds, by_wall=found.cause in BY_WALL)
+
+
+def _duel(
+    before: Loop, after: Loop, seconds: float, *, chunk_s: float = CHUNK_S, by_wall: bool
+) -> float:
+    """The ratio of the medians of speeds, in turns."""
+    speeds: tuple[list[float], list[float]] = ([], [])
+    end = perf_counter() + seconds
+    while not speeds[0] or perf_counter() < end:
+        for loop, found in zip((before, after), speeds, strict=True):
+            turn = take_turn(loop, chunk_s)
+            found.append(turn.steps_per_s if by_wall else turn.own_steps_per_s)
+    return median(speeds[1]) / median(speeds[0])
 
 
 def age_of(found: Finding) -> int:
@@ -136,15 +145,14 @@ def _age(loop: Loop, steps: int) -> None:
         loop.iterate()
 
 
-def _first_minute(plant: Plant, found: Finding, folder: Path) -> float:
+def _first_minute(before: Loop, after: Loop) -> float:
     """Steps of the first minute without the slow start, over those with it."""
     done = []
-    for loop in (plant.open(folder), plant.open_cured(folder, found)):
-        with closing(loop):
-            end, own = perf_counter() + MINUTE_S, 0.0
-            while perf_counter() < end:
-                own += take_turn(loop, 0.5).own_s
-            done.append(loop.steps / own)
+    for loop in (before, after):
+        own = 0.0
+        while own < MINUTE_S:
+            own += take_turn(loop, 0.5).own_s
+        done.append(loop.steps / own)
     return done[1] / done[0]
 
 

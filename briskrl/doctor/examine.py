@@ -15,7 +15,7 @@ import numpy as np
 from briskrl import __version__
 from briskrl.doctor.experiments import Experiment, Skipped, Subject, missing, outcome
 from briskrl.doctor.findings import find, from_experiment, rank
-from briskrl.doctor.growth import growth, rises, suspects
+from briskrl.doctor.growth import growth, suspects
 from briskrl.doctor.report import Finding, Moment, Outcome, Report, Speed
 from briskrl.doctor.symptoms import many_updates, symptoms
 from briskrl.doctor.turns import FEWEST, TURN_S, Comparison, Loop, compare, take_turn
@@ -136,11 +136,10 @@ class Examination:
             while loop.steps < AGED * seen.stretches[-1].steps and self._left() > AGAIN_S:
                 take_turn(loop)
         self._history = watcher.watch(AGAIN_S).moments()
-        grown = rises(seen, watcher.last_look)
-        finding = growth(grown, watcher.last_look)
+        finding, grown = growth(seen, watcher.last_look)
         if finding is not None:
-            named = {rise.name for rise in grown}
-            self._symptoms = [symptom for symptom in self._symptoms if symptom.cause not in named]
+            # That a phase takes long is no news where it grows.
+            self._symptoms = [symptom for symptom in self._symptoms if symptom.cause not in grown]
             self._symptoms.append(finding)
 
     def _peel(self) -> None:

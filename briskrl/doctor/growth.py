@@ -71,19 +71,18 @@ def rises(seen: Observation, later: Sequence[Stretch]) -> tuple[Rise, ...]:
     return tuple(phases or grown)
 
 
-def growth(parts: Sequence[Rise], later: Sequence[Stretch]) -> Finding | None:
-    """The finding that `rises` are, if they are worth a word at the age of the second look."""
-    if not parts:
-        return None
-    whole = _whole(parts, later)
-    excess = sum(rise.now - rise.first for rise in parts)
-    least = sum(rise.spread[0] - rise.first for rise in parts)
-    most = sum(rise.spread[1] - rise.first for rise in parts)
-    gain = Gain(*(whole / max(1e-3 * whole, whole - part) for part in (excess, least, most)))
-    if gain.factor < WORTH:
-        return None
+def growth(seen: Observation, later: Sequence[Stretch]) -> tuple[Finding | None, set[str]]:
+    """What the loop's `rises` cost at the age of the second look, and their names.
+
+    The gain is that of the cost at birth. Its interval begins at what is left if the other parts,
+    which a growing one may drive out of the caches, stay as slow as they are now.
+    """
+    parts = rises(seen, later)
+    gain = _gain(parts, after_start(seen), later) if parts else None
+    if gain is None or gain.factor < WORTH:
+        return None, set()
     age = later[len(later) // 2].steps
-    return Finding(
+    finding = Finding(
         cause="growth",
         title="a step costs the more the longer the loop has run",
         evidence=tuple(_told(rise, age) for rise in parts),
@@ -92,14 +91,35 @@ def growth(parts: Sequence[Rise], later: Sequence[Stretch]) -> Finding | None:
         gain=gain,
         basis="predicted",
     )
+    return finding, {rise.name for rise in parts}
 
 
-def _whole(parts: Sequence[Rise], later: Sequence[Stretch]) -> float:
-    """Seconds of a step now, by the clock that its parts were measured with."""
-    if any(rise.name == WHOLE for rise in parts):
-        return float(np.median([_of(WHOLE, stretch) for stretch in later]))
-    costs = [sum(s.phases.values()) / s.turn.steps for s in later if s.by_cpu]
-    return float(np.median(costs))
+def _gain(parts: Sequence[Rise], early: Sequence[Stretch], later: Sequence[Stretch]) -> Gain:
+    """What a step costs now over what it would cost without the growth."""
+    by_cpu = all(rise.name != WHOLE for rise in parts)
+    whole = float(np.median(_wholes(later, by_cpu=by_cpu)))
+    born = sum(rise.first for rise in parts)
+    others_now = max(0.0, whole - sum(rise.now for rise in parts))
+    others = others_now
+    if by_cpu:
+        young = [stretch for stretch in early if stretch.by_cpu][:FEWEST_LATER]
+        grown = [sum(_of(rise.name, stretch) for rise in parts) for stretch in young]
+        others = float(np.median(_wholes(young, by_cpu=True) - np.array(grown)))
+    best, worst = sorted((others, others_now))
+    least, most = (sum(rise.spread[end] for rise in parts) for end in (0, 1))
+    floor = 1e-3 * whole
+    return Gain(
+        factor=whole / max(floor, born + best),
+        low=max(1.0, (others_now + least) / max(floor, born + worst)),
+        high=(others_now + most) / max(floor, born + best),
+    )
+
+
+def _wholes(stretches: Sequence[Stretch], *, by_cpu: bool) -> Floats:
+    """Seconds of a step, by the processor where its parts are measured by that."""
+    if not by_cpu:
+        return _costs(stretches, partial(_of, WHOLE))[1]
+    return np.array([sum(s.phases.values()) / s.turn.steps for s in stretches if s.by_cpu])
 
 
 def _of(name: str, stretch: Stretch) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,59 +12,23 @@ from briskrl.doctor.symptoms import (
     cold_start,
     dear_records,
     dear_store,
-    growth,
     leak,
+    many_updates,
     mostly_env,
     record_cause,
     trend,
 )
-from briskrl.doctor.turns import Turn
-from briskrl.doctor.watch import Observation, Stretch
-
-COUNT = 40
-
-
-def observe(
-    costs: Sequence[float],
-    *,
-    rss: Sequence[float] | None = None,
-    writes: Sequence[int] | None = None,
-    episodes: Sequence[int] | None = None,
-    shares: dict[str, float] | None = None,
-) -> Observation:
-    """Stretches of 100 steps in 10 iterations each, which cost so many microseconds a step."""
-    rng = np.random.default_rng(0)
-    stretches = []
-    for i, cost in enumerate(costs):
-        seconds = 100 * cost * 1e-6 * (1 + 0.02 * rng.normal())
-        stretches.append(
-            Stretch(
-                turn=Turn(10, 100, 10, 1e3 * seconds, 1e3 * seconds, 0.0),
-                at_s=float(i),
-                steps=100 * (i + 1),
-                updates=10 * (i + 1),
-                episodes=None if episodes is None else int(np.sum(episodes[: i + 1])),
-                rss_mb=100.0 if rss is None else rss[i],
-                writes=None if writes is None else int(np.sum(writes[: i + 1])),
-            )
-        )
-    rows = tuple(
-        PhaseRow(name, share, share * 1e3, share * 1e3, 100, 10.0, 20.0)
-        for name, share in (shares or {"update": 1.0}).items()
-    )
-    return Observation(tuple(stretches), rows, 1.0)
-
-
-STEADY = [5.0] * COUNT
+from briskrl.doctor.watch import Observation
+from tests.doctor.observed import COUNT, STEADY, observe
 
 
 def test_a_steady_loop_has_no_symptom() -> None:
     seen = observe(STEADY)
     assert cold_start(seen) is None
-    assert growth(seen, observe(STEADY[:5]).stretches) is None
     assert leak(seen) is None
     assert dear_records(seen) is None
     assert mostly_env(seen) is None
+    assert many_updates(seen) is None
 
 
 def test_a_slow_start_is_told_by_what_it_cost() -> None:
@@ -78,17 +41,6 @@ def test_a_slow_start_is_told_by_what_it_cost() -> None:
 
 def test_a_single_slow_stretch_later_is_no_slow_start() -> None:
     assert cold_start(observe([*STEADY, 50.0, *STEADY])) is None
-
-
-def test_growth_needs_a_rise_that_goes_on() -> None:
-    rising = [5 + 0.2 * i for i in range(COUNT)]
-    seen = observe(rising)
-    found = growth(seen, observe([20.0] * 5).stretches)
-    assert found is not None
-    # Five microseconds at birth.
-    assert found.gain.factor == pytest.approx(20 / 5, rel=0.1)
-    back_to_normal = observe([5.0] * 5).stretches
-    assert growth(seen, back_to_normal) is None
 
 
 def test_a_leak_is_memory_that_rises_all_the_time() -> None:
@@ -149,6 +101,36 @@ def test_an_environment_that_takes_most_is_told_as_a_ceiling() -> None:
     found = mostly_env(observe(STEADY, shares={"env": 0.75, "update": 0.25}))
     assert found is not None
     assert (found.basis, found.gain.factor) == ("ceiling", pytest.approx(4))
+
+
+def test_an_environment_that_takes_a_third_is_told_only_if_its_steps_are_slow() -> None:
+    shares = {"env": 0.4, "update": 0.6}
+    slow = mostly_env(observe(STEADY, shares=shares))
+    assert slow is not None
+    assert slow.gain.factor == pytest.approx(1 / 0.6)
+    assert mostly_env(observe([0.02] * COUNT, shares=shares)) is None
+
+
+def test_saving_counts_as_a_record() -> None:
+    rng = np.random.default_rng(1)
+    episodes = rng.integers(3, 9, COUNT)
+    shares = {"save": 0.5, "update": 0.5}
+    written = dear_records(observe(STEADY, writes=episodes, episodes=episodes, shares=shares))
+    assert written is not None
+    assert (written.cause, written.gain.factor) == ("write-per-episode", pytest.approx(2))
+    computed = dear_records(observe(STEADY, shares=shares))
+    assert computed is not None
+    assert computed.cause == "save"
+
+
+def test_more_than_one_update_per_transition_is_told_by_what_one_would_gain() -> None:
+    shares = {"update": 0.8, "sample": 0.1, "env": 0.1}
+    found = many_updates(observe(STEADY, shares=shares, updates=400))
+    assert found is not None
+    # Four per transition take nine tenths; one would take a quarter of that.
+    assert found.gain.factor == pytest.approx(1 / (0.1 + 0.9 / 4))
+    assert found.alters_learning
+    assert many_updates(observe(STEADY, shares=shares, updates=100)) is None
 
 
 def test_a_trend_has_its_slope_and_its_chance() -> None:

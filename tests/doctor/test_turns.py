@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from briskrl.doctor.code import Treated
 from briskrl.doctor.turns import compare, take_turn
 from tests.doctor.loops import SleepingLoop
 
@@ -51,6 +52,34 @@ def test_the_interval_holds_a_known_ratio() -> None:
     assert 1.5 < found.gain.factor < 3.5
     assert found.gain.low > 1
     assert found.pairs >= 2
+
+
+class CuredForGood(SleepingLoop):
+    """Slow until it has been entered once in a treated turn."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda i: 0.002 if self.cured else 0.008)
+        self.cured = False
+
+    def cure(self) -> None:
+        self.cured = True
+
+
+def test_a_cure_that_outlasts_its_turns_is_seen_against_the_time_before() -> None:
+    loop = CuredForGood()
+    watched = take_turn(loop, 0.1).own_steps_per_s
+    treated = Treated(loop, loop.cure, loop.leave)
+    found = compare(loop, treated, seconds=2, watched=watched)
+    assert found is not None
+    assert found.gain.low > 1.15
+
+
+def test_a_loop_that_was_no_slower_when_it_was_watched_is_not_cured() -> None:
+    loop = CuredForGood()
+    treated = Treated(loop, loop.cure, loop.leave)
+    found = compare(loop, treated, seconds=2, watched=10 / 0.002)
+    assert found is not None
+    assert found.gain.low < 1.15
 
 
 def test_too_little_time_for_two_pairs_gives_no_answer() -> None:

@@ -1,0 +1,65 @@
+"""Observations of loops that were never run, with costs as a test wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from briskrl.doctor.report import PhaseRow
+from briskrl.doctor.turns import Turn
+from briskrl.doctor.watch import Observation, Stretch
+
+COUNT = 40
+
+
+def observe(
+    costs: Sequence[float],
+    *,
+    rss: Sequence[float] | None = None,
+    writes: Sequence[int] | None = None,
+    episodes: Sequence[int] | None = None,
+    shares: dict[str, float] | None = None,
+    updates: int = 10,
+    log: Sequence[float] | None = None,
+) -> Observation:
+    """Stretches of 100 steps in 10 iterations each, which cost so many milliseconds a step.
+
+    Args:
+        costs: Those milliseconds.
+        rss: Megabytes.
+        writes: In each stretch.
+        episodes: In each stretch.
+        shares: Of phases in the whole.
+        updates: In each stretch.
+        log: Milliseconds of each step that are logging.
+    """
+    rng = np.random.default_rng(0)
+    stretches = []
+    for i, cost in enumerate(costs):
+        seconds = 100 * cost * 1e-3 * (1 + 0.02 * rng.normal())
+        stretches.append(
+            Stretch(
+                turn=Turn(10, 100, updates, seconds, seconds, 0.0),
+                at_s=float(i),
+                steps=100 * (i + 1),
+                updates=updates * (i + 1),
+                episodes=None if episodes is None else int(np.sum(episodes[: i + 1])),
+                rss_mb=100.0 if rss is None else rss[i],
+                writes=None if writes is None else int(np.sum(writes[: i + 1])),
+                phases={"update": seconds} if log is None else _split(seconds, 0.1 * log[i]),
+                by_cpu=i % 2 == 1,
+            )
+        )
+    rows = tuple(
+        PhaseRow(name, share, share * 1e3, share * 1e3, 100, 10.0, 20.0)
+        for name, share in (shares or {"update": 1.0}).items()
+    )
+    return Observation(tuple(stretches), rows, 1.0)
+
+
+def _split(seconds: float, log_s: float) -> dict[str, float]:
+    return {"update": seconds - log_s, "log": log_s}
+
+
+STEADY = [5.0] * COUNT
