@@ -87,6 +87,11 @@ class DQN:
         self._updates += updates
 
     @property
+    def updates(self) -> int:
+        """How many have been done."""
+        return self._updates
+
+    @property
     def takes_loops(self) -> bool:
         """Whether updates are compiled, so that compiled code can do something between them."""
         return self._imitator is None and isinstance(self.engines.now, FusedValues)

@@ -232,8 +232,10 @@ def whole_strips(rows):
 
 
 @helper
-def backward(net, work, rows):
+def backward(net, work, rows, first):
     """Add a tile's part to the gradient, given the slopes of the last layers' outputs.
+
+    The first tile's part replaces the gradient that stands there.
 
     With y = x W' + b: dW = dy' x, db = sum of dy's rows, dx = dy W. A source of several layers has
     the sum of what they hand down.
@@ -256,12 +258,12 @@ def backward(net, work, rows):
         if layer[GRADIENT_TURNED]:
             dw = Matrix(work.gradient, layer[GRADIENT_AT], wide, 1)
             across = Matrix(out, layer[SOURCE_AT], 1, below)
-            product(dw, whole_strips(inputs), wide, across, dy, dw, rows)
+            product(dw, whole_strips(inputs), wide, across, dy, zeros if first else dw, rows)
         else:
             dw = Matrix(work.gradient, layer[GRADIENT_AT], below, 1)
-            product(dw, outputs, below, turned, source, dw, rows)
+            product(dw, outputs, below, turned, source, zeros if first else dw, rows)
         db = Matrix(work.gradient, bias_gradient_at(layer), 0, 1)
-        product(db, 1, wide, one, dy, db, rows)
+        product(db, 1, wide, one, dy, zeros if first else db, rows)
         if layer[PASSES_ON] == NOTHING:
             continue
         dx = Matrix(slope, layer[SOURCE_AT], below, 1)

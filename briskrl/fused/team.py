@@ -13,10 +13,13 @@ from time import perf_counter
 
 import numpy as np
 
-from briskrl.fused.handover.kernels import PATIENCE, appears, wait_for
+from briskrl.fused.handover.kernels import PATIENCE, appears, hand_over, wait_for
 
-BEGUN, DONE, BOARD_SIZE = 0, 8, 16
-"""Places of two counters, a cache line apart."""
+BEGUN, TAKEN, DONE, BOARD_SIZE = 0, 8, 16, 24
+"""Places of three counters, a cache line apart."""
+TAKING_LOOKS = 100
+"""Looks, some twenty microseconds in all, that whoever gives work away may wait for it to be
+taken."""
 
 MOST_WAIT, SLACK_S = 0.5, 2e-4
 """Waiting, as a share of one's own part and in seconds, that says nothing about the cores."""
@@ -110,15 +113,23 @@ class Worker:
         self._go.acquire()
         # Compiled here and now: a thread would be at it while there is work for it.
         appears(self._board, BEGUN, 0, 0)
+        hand_over(self._board, BEGUN, 0, TAKEN, 0)
         wait_for(self._board, DONE, 0)
         name = f"brisk-worker-{number}"
         self._thread = threading.Thread(target=self._work, daemon=True, name=name)
         self._thread.start()
 
-    def begin(self, part: Part | None) -> None:
-        """Start a piece of work; None ends the thread. `finish` must be called in between."""
+    def begin(self, part: Part | None, *, first: bool = False) -> None:
+        """Start a piece of work; None ends the thread. `finish` must be called in between.
+
+        Args:
+            part: What to do.
+            first: Let the thread have the interpreter before the caller goes on. A thread that
+                finds the interpreter taken falls asleep, and takes longer to wake than to begin.
+        """
         self._part = part
-        self._board[BEGUN] += 1
+        number = self._board[BEGUN] + 1
+        hand_over(self._board, BEGUN, number, TAKEN, TAKING_LOOKS if first else 0)
         # A worker that was about to sleep and saw the work in time leaves the lock open.
         if self._asleep and self._go.locked():
             self._asleep = False
@@ -148,6 +159,7 @@ class Worker:
             part = self._part
             if part is None:
                 return
+            self._board[TAKEN] = number
             try:
                 part(self._number)
             except BaseException as error:

@@ -79,6 +79,8 @@ class ReplayLearner:
         room = max(1, min(MAX_UPDATES_PER_DRAW, MAX_BYTES_PER_DRAW // batch_bytes))
         at_once = not memory.wants_feedback or "fused" in algo.engines.candidates
         self.batch = Batch.allocate(spec, room if at_once else 1, batch_size)
+        self._spare: Batch | None = None
+        self._allocate = partial(Batch.allocate, spec, len(self.batch.index), batch_size)
         self.rehearsal_steps = window + 2 + -(-batch_size // num_envs)
 
     def learn(self, updates: int) -> None:
@@ -88,6 +90,31 @@ class ReplayLearner:
             count = self._learn_some(min(left, len(self.batch.index)))
             self._clock.updates += count
             left -= count
+
+    def draw(self, updates: int) -> Batch | None:
+        """Draw for updates to come, while others may still be under way on `batch`.
+
+        Returns:
+            What was drawn, for `learn_drawn`; None if draws depend on those updates, or if they do
+            not fit into one batch.
+        """
+        if self._memory.wants_feedback or not 0 < updates <= len(self.batch.index):
+            return None
+        self._spare = self._spare or self._allocate()
+        with self._timer[Phase.SAMPLE]:
+            self._memory.sample(self._rng, updates, self._spare)
+        return self._spare
+
+    def turn_to_drawn(self) -> None:
+        """Have `batch` be what was drawn, and its place free for other draws."""
+        assert self._spare is not None
+        self.batch, self._spare = self._spare, self.batch
+
+    def learn_drawn(self, updates: int) -> None:
+        """Do updates that `draw` has drawn for and `turn_to_drawn` has turned to."""
+        with self._timer[Phase.UPDATE]:
+            self._algo.update(self.batch, updates, self._clock)
+        self._clock.updates += updates
 
     def _learn_some(self, updates: int) -> int:
         """Do at most `updates` updates; returns how many."""

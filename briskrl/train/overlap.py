@@ -1,23 +1,35 @@
 """Collecting and learning at the same time, in two threads, with a fixed lag.
 
 While iteration k collects, the updates that iteration k - 1 has earned are done on what the memory
-held then; what is collected enters the memory when both are done. Actions follow the networks as
-they were when the iteration began. So the result is a function of the seed alone.
+held then. Actions follow the networks as they were when the iteration began. So the result is a
+function of the seed alone.
+
+Batches are drawn as soon as they are earned, beside the updates under way, and what the target
+network says of them is computed then: learning in the other thread takes longer than collecting.
+Where draws depend on those updates, they are left to that thread, and what is collected enters the
+memory when both are done.
 """
 
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from time import perf_counter, thread_time
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import EpisodeStats, Row
 from briskrl.fused.team import MOST_WAIT, SLACK_S, Retreat, Worker
 from briskrl.train.collector import Collecting
-from briskrl.train.learner import Learner
+from briskrl.train.learner import ReplayLearner
 from briskrl.train.staging import Rows
+
+if TYPE_CHECKING:
+    from briskrl.algos.dqn import DQN
+    from briskrl.algos.fused.values.engine import FusedValues
 
 
 class Overlap:
@@ -25,18 +37,25 @@ class Overlap:
 
     Args:
         learner: Does the updates.
-        engine: The algorithm's engine, which can act meanwhile and lend a hand.
+        algo: What learns; its engine can act meanwhile and lend a hand.
+        rng: What the learner draws with.
         timer: Where waiting is counted.
     """
 
-    def __init__(self, learner: Learner, engine: Any, timer: PhaseTimer) -> None:
+    def __init__(
+        self, learner: ReplayLearner, algo: DQN, rng: np.random.Generator, timer: PhaseTimer
+    ) -> None:
         self._learner = learner
-        self._engine = engine
+        self._algo = algo
+        self._engine: FusedValues = cast("FusedValues", algo.engines.now)
+        self._rng = rng
         self._timer = timer
         self._worker = Worker(1)
         self._retreat = Retreat()
-        self._under_way = False
+        self._under_way: _Updates | None = None
+        self._begun = False
         self._lost = False
+        self._before_draw: Any = None
         self.owed = 0
         """Updates that the last iteration has earned."""
         weakref.finalize(self, self._worker.leave)
@@ -52,58 +71,106 @@ class Overlap:
 
     def begin(self) -> None:
         """Start to do what is owed, unless the thread would only compete for a core."""
-        if not self.owed or self._retreat.goes_on():
+        if not self.owed:
             return
-        learner, engine, updates = self._learner, self._engine, self.owed
+        drawn = self._before_draw is not None
+        if drawn:
+            self._learner.turn_to_drawn()
+        self._under_way = _Updates(self.owed, self._algo.updates, drawn=drawn)
+        self.owed, self._before_draw = 0, None
+        self._begun = not self._retreat.goes_on()
+        if self._begun:
+            self._engine.expect(self._learner.batch)
+            # Learning takes longer than collecting: the sooner it begins the better.
+            self._worker.begin(partial(self._learn_aside, self._under_way), first=True)
 
-        def work(_: int) -> None:
-            begin, cpu_begin = perf_counter(), thread_time()
-            try:
-                learner.learn(updates)
-            finally:
-                engine.let_go()
-            cpu_s = thread_time() - cpu_begin
-            self._lost = perf_counter() - begin - cpu_s > MOST_WAIT * cpu_s + SLACK_S
+    @property
+    def reads_memory(self) -> bool:
+        """Whether updates under way still draw from the memory, which must not change then."""
+        return self._under_way is not None and not self._under_way.drawn
 
-        self.owed = 0
-        self._under_way = True
-        engine.expect()
-        self._worker.begin(work)
+    def earn(self, updates: int) -> None:
+        """Draw for as many updates as were earned, and wait for those under way."""
+        self.owed += updates
+        before = self._rng.bit_generator.state
+        batch = self._learner.draw(self.owed)
+        if batch is not None:
+            self._before_draw = before
+            running = self._under_way or _Updates(0, self._algo.updates, drawn=True)
+            with self._timer[Phase.UPDATE]:
+                self._engine.foretell(
+                    batch, self.owed, running.after, running.after + running.number
+                )
+        self.finish()
 
     def finish(self) -> None:
-        """Wait for the updates under way, or do those that are still owed; acting follows them."""
-        now = self._timer.clock
-        begin = now()
-        if self._under_way:
-            self._engine.assist()
-            error = self._worker.finish()
-            self._under_way = False
+        """Wait for the updates under way, or do them now; acting follows them."""
+        running, self._under_way = self._under_way, None
+        if running is None:
+            return
+        if self._begun:
+            with self._timer[Phase.WAIT]:
+                self._engine.assist()
+                error = self._worker.finish()
             if error is not None:
                 raise error
             self._retreat.judge(lost=self._lost)
-            self._timer[Phase.WAIT].add(now() - begin)
-        elif self.owed:
-            updates, self.owed = self.owed, 0
-            self._learner.learn(updates)
+        else:
+            self._learn(running)
         self._engine.publish()
-        # The collector takes all this for storing.
-        self._timer[Phase.STORE].total_ns -= now() - begin
+
+    def forget(self) -> None:
+        """Take back what was drawn, so that nothing but `owed` is left to be told."""
+        if self._before_draw is not None:
+            self._rng.bit_generator.state = self._before_draw
+            self._before_draw = None
+
+    def _learn_aside(self, updates: _Updates, _: int) -> None:
+        begin, cpu_begin = perf_counter(), thread_time()
+        try:
+            self._learn(updates)
+        finally:
+            self._engine.let_go()
+        cpu_s = thread_time() - cpu_begin
+        self._lost = perf_counter() - begin - cpu_s > MOST_WAIT * cpu_s + SLACK_S
+
+    def _learn(self, updates: _Updates) -> None:
+        if updates.drawn:
+            self._learner.learn_drawn(updates.number)
+        else:
+            self._learner.learn(updates.number)
+
+
+class _Updates(NamedTuple):
+    """Updates under way."""
+
+    number: int
+    after: int
+    """How many had been done before."""
+    drawn: bool
+    """Whether their batch was drawn beforehand."""
 
 
 class AwaitedRows:
-    """Rows whose steps enter the memory only when nobody learns from it."""
+    """Rows whose steps enter the memory only when nobody draws from it."""
 
-    def __init__(self, rows: Rows, overlap: Overlap) -> None:
+    def __init__(self, rows: Rows, overlap: Overlap, timer: PhaseTimer) -> None:
         self._rows = rows
         self._overlap = overlap
+        self._timer = timer
 
     def row(self) -> Row:
         """Where the next step goes."""
         return self._rows.row()
 
     def advance(self) -> None:
-        """Wait for the updates under way, then store the step."""
-        self._overlap.finish()
+        """Store the step, after the updates under way if these draw from the memory."""
+        if self._overlap.reads_memory:
+            now = self._timer.clock
+            begin = now()
+            self._overlap.finish()
+            # The collector takes all this for storing.
+            self._timer[Phase.STORE].total_ns -= now() - begin
         self._rows.advance()
 
 

@@ -24,7 +24,7 @@ from briskrl.train.collector import Actor, Collecting, Collector
 from briskrl.train.config import TrainConfig
 from briskrl.train.curriculum import Curriculum, refuse_unlike_stages
 from briskrl.train.device import Arithmetic, choose_device
-from briskrl.train.learner import LEARNERS, Learner
+from briskrl.train.learner import LEARNERS, Learner, ReplayLearner
 from briskrl.train.overlap import AwaitedRows, Overlap, refuse_overlap
 from briskrl.train.partial import PartialCollector
 from briskrl.train.resolve import stage_env_config
@@ -91,7 +91,7 @@ class Session:
             self.learner.learn(self.cadence.due(self.last_collected))
         else:
             self.last_collected, ended = self.overlap.collect(self.collector)
-            self.overlap.owed += self.cadence.due(self.last_collected)
+            self.overlap.earn(self.cadence.due(self.last_collected))
         self.clock.iterations += 1
         if self.curriculum.observe(self.last_collected, ended):
             self.curriculum.promote()
@@ -100,12 +100,13 @@ class Session:
 
     def restart_envs(self) -> None:
         """Begin new episodes everywhere, for environments that cannot go on where they were."""
-        self.collector.settle()
-        self.memory.cut(self.collector.now)
+        self._cut()
         self.collector.start(derive_seed(self.config.seed, f"env after {self.clock.env_steps}"))
 
     def state(self) -> RunState:
         """Everything that decides how the run goes on."""
+        if self.overlap is not None:
+            self.overlap.forget()
         bookkeeping = State(
             scalars={
                 "cadence": self.cadence.state(),
@@ -137,6 +138,7 @@ class Session:
         self.collector.load_state(parts["collector"])
         self.cadence.load_state(bookkeeping["cadence"])
         if self.overlap is not None:
+            self.overlap.forget()
             self.overlap.owed = bookkeeping["owed"]
         self.streams.load_state(bookkeeping["streams"])
         self.pretrained = bookkeeping.get("pretrained", True)
@@ -155,10 +157,16 @@ class Session:
             self.engine_note = f"engine {engine}, as before"
 
     def _enter_stage(self) -> None:
-        self.collector.settle()
-        self.memory.cut(self.collector.now)
+        self._cut()
         self._open_stage()
         self.collector.start(derive_seed(self.config.seed, f"env of stage {self.curriculum.stage}"))
+
+    def _cut(self) -> None:
+        """End the episodes under way, also in the memory."""
+        self.collector.settle()
+        if self.overlap is not None:
+            self.overlap.forget()
+        self.memory.cut(self.collector.now)
 
     def _open_stage(self) -> None:
         """Exchange the environments for those of the present stage."""
@@ -221,7 +229,8 @@ class Session:
             partial=getattr(self.env, "partial", False),
             engine=engines.name,
         )
-        return Overlap(self.learner, engines.now, self.timer)
+        learner = cast(ReplayLearner, self.learner)
+        return Overlap(learner, self.algo, self.streams["sample"], self.timer)
 
     def build_collector(self, actor: Actor | None = None) -> Collecting:
         """What collects into the memory; `actor` decides instead of the algorithm."""
@@ -244,7 +253,7 @@ class Session:
         else:
             rows = Staging(memory, env.env_spec, env.num_envs)
         if self.overlap is not None:
-            rows = AwaitedRows(rows, self.overlap)
+            rows = AwaitedRows(rows, self.overlap, self.timer)
         return Collector(env, actor, rows, self.timer, self.clock)
 
 

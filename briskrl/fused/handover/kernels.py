@@ -6,10 +6,10 @@ nobody takes time from those who work; after many looks it sleeps.
 
 from __future__ import annotations
 
-from briskrl.intrinsics import look
+from briskrl.intrinsics import look, publish
 from briskrl.jit import kernel, sched_yield, usleep
 
-PATIENCE, NAP_US = 2000, 50
+PATIENCE, NAP_US = 8000, 50
 """Looks before naps, and how long those are."""
 
 
@@ -23,6 +23,16 @@ def appears(board, at, number, patience):
         looks += 1
         sched_yield()
     return True
+
+
+@kernel
+def hand_over(board, at, number, answer_at, patience):
+    """Raise board[at] to a number, and give board[answer_at] so many looks to follow."""
+    publish(board, at, number)
+    looks = 0
+    while look(board, answer_at) < number and looks < patience:
+        looks += 1
+        sched_yield()
 
 
 @kernel

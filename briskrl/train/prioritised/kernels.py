@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from briskrl.algos.fused.values.kernels import do_update
+from briskrl.algos.fused.values.kernels import UPDATES, do_update
 from briskrl.fused.intrinsics import flush_denormals, restore_denormals
 from briskrl.jit import kernel
 from briskrl.memory.source.kernels import draw_batch, feed_back
@@ -19,7 +19,7 @@ def update_in_turn(source, lesson, replica, rooms):
         rooms: Where to compute.
     """
     control = flush_denormals()
-    for k in range(lesson.rules[0]):
+    for k in range(lesson.rules[UPDATES]):
         draw_batch(source, k)
         do_update(lesson, replica, rooms, k)
         feed_back(source, k, lesson.errors)

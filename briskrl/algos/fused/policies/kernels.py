@@ -111,7 +111,8 @@ def add_gradient(net, heads, reading, work, space, steps, settings, first, end, 
     Space, settings and sums are those of `policy_slopes`.
     """
     control = flush_denormals()
-    work.gradient[:] = 0
+    if first == end:
+        work.gradient[:] = 0
     for begin in range(first, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - begin)
         stop = begin + rows
@@ -136,7 +137,7 @@ def add_gradient(net, heads, reading, work, space, steps, settings, first, end, 
             work.slope[heads.value_at : value_end].reshape(rows, heads.value_row),
             sums,
         )
-        backward(net, work, rows)
+        backward(net, work, rows, begin == first)
     restore_denormals(control)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from briskrl.jit import helper
+from briskrl.jit import helper, inlined
 from briskrl.nets.kernels import within
 
 
@@ -26,6 +26,12 @@ class Heads(NamedTuple):
     actions: int
     support: Any
     """(Z,) returns that a distribution is over; (1,) if the mean alone is learnt."""
+
+
+@inlined
+def outputs_at(heads, row):
+    """Where a row's outputs begin, A * Z numbers."""
+    return heads.advantage_at + row * heads.advantage_row
 
 
 @helper
@@ -106,8 +112,16 @@ def expected_return(heads, logits):
 
 
 @helper
-def best_action(heads, out, row, mask, mask_row):
-    """The legal action of highest expected return; all are legal where none is."""
+def best_action(heads, out, row_at, mask, mask_row):
+    """The legal action of highest expected return; all are legal where none is.
+
+    Args:
+        heads: What the outputs mean.
+        out: Outputs of a network.
+        row_at: Where those of one row begin.
+        mask: (N, A), or (0, 0) if every action is legal.
+        mask_row: The row's place there.
+    """
     atoms = heads.support.shape[0]
     masked = False
     if mask.shape[0] > 0:
@@ -118,7 +132,7 @@ def best_action(heads, out, row, mask, mask_row):
     for a in range(heads.actions):
         if masked and not mask[mask_row, a]:
             continue
-        at = heads.advantage_at + row * heads.advantage_row + a * atoms
+        at = row_at + a * atoms
         value = expected_return(heads, out[at : at + atoms])
         if not found or value > highest:
             best, highest, found = a, value, True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,8 @@ _NO_MASK = np.zeros((0, 0), np.bool_)
 _NO_MASKS = np.zeros((1, 0, 0), np.bool_)
 
 FOREVER = 1 << 62
+BATCHES = 2
+"""How many are in use: one is learnt from while the other is filled."""
 PATIENCE = 3000
 """Looks for something to do before the assistant sleeps, about a millisecond in all: longer than
 what comes between two rounds of updates, as one that has slept must first be brought in step."""
@@ -34,6 +37,15 @@ what comes between two rounds of updates, as one that has slept must first be br
 
 UpdateLoop = Callable[[kernels.Lesson, kernels.Lesson, tuple[kernels.Room, ...]], None]
 """loop(lesson, replica, rooms) does the updates of a lesson with `kernels.do_update`, in order."""
+
+
+class _Lessons(NamedTuple):
+    """What updates of one batch's buffers are about."""
+
+    batch: Batch
+    ours: kernels.Lesson
+    partners: kernels.Lesson
+    """With a network and an optimiser of the partner's own, if there is a partner."""
 
 
 class FusedValues:
@@ -49,7 +61,8 @@ class FusedValues:
         inputs: Numbers of one observation.
         threads: Threads to use; more than two are of no use.
         overlap: Acting goes on while updates are under way in another thread. It follows the
-            network as it was at the last `publish`, and `assist` lends the updates a hand.
+            network as it was at the last `publish`. Meanwhile `foretell` prepares what it can of
+            the next updates; where it can do nothing, `assist` lends those under way a hand.
     """
 
     def __init__(
@@ -69,7 +82,10 @@ class FusedValues:
         self._partner = _copy_of(self._online)
         self._acting = build_work(plan, parts.online_flat)
         dtype = self._online.values.dtype
-        num_parts = 2 if threads > 1 or overlap else 1
+        # Who has enough to do with foretelling cannot lend a hand as well.
+        num_parts = (
+            2 if (overlap and not self._can_foretell) or (threads > 1 and not overlap) else 1
+        )
         self._padded = aligned_zeros((num_parts, num_parts, plan.num_gradient), dtype)
         self._rooms = tuple(
             kernels.Room(
@@ -86,8 +102,9 @@ class FusedValues:
         self._noise_size = plan.num_noise
         self._totals = np.zeros(2)
         self._board = np.zeros(kernels.BOARD_SIZE, np.int64)
-        self._seen: Batch | None = None
-        self._lesson: kernels.Lesson | None = None
+        self._partners_optimiser = _copy_of_optimiser(self._partner, self._optimiser)
+        self._lessons: dict[int, _Lessons] = {}
+        self._now: _Lessons | None = None
         self._has_assistant = threads > 1 and not overlap
         self._assistant: Assistant | None = None
         self.refresh()
@@ -97,6 +114,8 @@ class FusedValues:
         pack_net(self._online)
         pack_net(self._target)
         self._board[kernels.IN_STEP] = 0
+        for lessons in self._lessons.values():
+            lessons.ours.rules[kernels.FORETOLD] = 0
         self.publish()
 
     def refresh_target(self) -> None:
@@ -106,8 +125,9 @@ class FusedValues:
     def publish(self) -> None:
         """Let acting follow the network as it is now; to be called while nobody updates it."""
         if self._actor is not self._online:
-            np.copyto(self._actor.values, self._online.values)
             np.copyto(self._actor.packed, self._online.packed)
+            if self._noise_size:
+                np.copyto(self._actor.values, self._online.values)
 
     def act(self, obs: Array, mask: Bools | None, epsilon: float, out: Ints) -> None:
         """See ValueEngine."""
@@ -142,21 +162,38 @@ class FusedValues:
             before: How many were done before.
             loop: Compiled code that does them, for callers who have something to do in between.
         """
-        lesson = self._lesson_on(batch)
-        config = self._parts.config
-        period = config.target_every if config.target_unit == "updates" else 0
-        lesson.rules[:] = updates, before, period, config.double
+        self._now = lessons = self._lessons_on(batch)
+        lesson = lessons.ours
+        rules = updates, before, self._period, self._parts.config.double
+        lesson.rules[: kernels.FORETOLD] = rules
         self._draw_noise(lesson, updates)
         if self._assistant is not None:
             self._assistant.wake()
-        loop(lesson, self._replica, self._rooms)
+        loop(lesson, lessons.partners, self._rooms)
+        lesson.rules[kernels.FORETOLD] = 0
         self._parts.guard.check()
         errors: Floats = lesson.errors
         return errors
 
-    def expect(self) -> None:
+    def foretell(self, batch: Batch, updates: int, now: int, before: int) -> None:
+        """Compute what does not depend on updates still under way in another thread.
+
+        Args:
+            batch: What will be learnt from next; nobody else is at it.
+            updates: How many updates of it there will be.
+            now: How many had been done when those under way began.
+            before: How many will have been done when those under way end.
+        """
+        period = self._period
+        if not self._can_foretell or before // period > now // period:
+            return
+        to_come = min(updates, period - before % period)
+        kernels.foretell(self._lessons_on(batch).ours, self._acting, to_come)
+
+    def expect(self, batch: Batch) -> None:
         """Another thread is about to begin updates; `assist` will wait for their end."""
         self._board[kernels.LEAVE] = 0
+        self._now = self._lessons_on(batch)
 
     def let_go(self) -> None:
         """Tell `assist` that the updates are done."""
@@ -164,8 +201,8 @@ class FusedValues:
 
     def assist(self) -> None:
         """Lend updates in another thread a hand until they are done."""
-        if self._lesson is not None:
-            kernels.assist(self._replica, self._rooms, FOREVER)
+        if self._now is not None and len(self._padded) > 1:
+            kernels.assist(self._now.partners, self._rooms, FOREVER)
 
     def drain(self) -> dict[str, float]:
         """See ValueEngine."""
@@ -173,23 +210,39 @@ class FusedValues:
         self._totals.fill(0)
         return {"loss": total / count} if count else {}
 
-    def _lesson_on(self, batch: Batch) -> kernels.Lesson:
+    @property
+    def _can_foretell(self) -> bool:
+        """Whether batches and the target net are settled some time before their update comes."""
+        config = self._parts.config
+        return self._period > 0 and not config.noisy and not config.prioritized
+
+    @property
+    def _period(self) -> int:
+        """Updates between refreshes of the target net, 0 if those go by something else."""
+        config = self._parts.config
+        return config.target_every if config.target_unit == "updates" else 0
+
+    def _lessons_on(self, batch: Batch) -> _Lessons:
         """The lesson about a batch's buffers, which come again and again."""
-        if self._lesson is None or batch is not self._seen:
+        found = self._lessons.get(id(batch))
+        if found is None or found.batch is not batch:
+            found = self._add_lessons(batch)
+        if self._has_assistant and found is not self._now:
             self._dismiss()
-            self._seen = batch
-            self._lesson = self._prepare(batch)
-            self._replica = self._lesson
-            if len(self._padded) > 1:
-                self._replica = self._lesson._replace(
-                    online=self._partner,
-                    optimiser=_copy_of_optimiser(self._partner, self._optimiser),
-                )
+            self._hire(found.partners)
+        return found
+
+    def _add_lessons(self, batch: Batch) -> _Lessons:
+        ours = partners = self._prepare(batch)
+        if len(self._padded) > 1:
+            partners = ours._replace(online=self._partner, optimiser=self._partners_optimiser)
+            if not self._lessons:
                 # Compiled here and now: a thread would be at it while the first updates are done.
-                kernels.assist(self._replica, self._rooms, 0)
-            if self._has_assistant:
-                self._hire(self._replica)
-        return self._lesson
+                kernels.assist(partners, self._rooms, 0)
+        if len(self._lessons) == BATCHES:
+            self._lessons.pop(next(iter(self._lessons)))
+        added = self._lessons[id(batch)] = _Lessons(batch, ours, partners)
+        return added
 
     def _prepare(self, batch: Batch) -> kernels.Lesson:
         updates, size = batch.reward.shape
@@ -209,7 +262,11 @@ class FusedValues:
                 next_mask=_NO_MASKS if batch.next_mask is None else batch.next_mask,
             ),
             noise=np.zeros((updates, 2, self._noise_size), self._online.values.dtype),
-            rules=np.zeros(4, np.int64),
+            rules=np.zeros(kernels.RULES, np.int64),
+            ahead=np.zeros(
+                (updates, size, self._heads.actions * len(self._heads.support)),
+                self._online.values.dtype,
+            ),
             errors=np.zeros((updates, size), np.float32),
             losses=np.zeros(self._padded.shape[1]),
             totals=self._totals,

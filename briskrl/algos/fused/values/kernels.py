@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from briskrl.algos.fused.value_heads.kernels import (
     best_action,
     join_heads,
+    outputs_at,
     part_slopes,
     project,
     softmax,
@@ -57,7 +58,7 @@ def act_greedily(net, heads, reading, work, obs, mask, draws, epsilon, greedy, o
         forward(net, net.layers, work, rows)
         join_heads(heads, work.out, rows)
         for r in range(rows):
-            greedy[first + r] = best_action(heads, work.out, r, mask, first + r)
+            greedy[first + r] = best_action(heads, work.out, outputs_at(heads, r), mask, first + r)
     mix_random_actions(greedy, draws, epsilon, heads.actions, mask, out)
     restore_denormals(control)
 
@@ -87,8 +88,9 @@ class Lesson(NamedTuple):
     noise: Any
     """(K, 2, M) noise of online and target net; M is 0 without noisy layers."""
     rules: Any
-    """(4,) int64: K, updates done before, updates between refreshes of the target (0: none here),
-    whether the online net chooses the target's action."""
+    """(RULES,) int64"""
+    ahead: Any
+    """(K, B, A * Z) what the target net says of the next observations."""
     errors: Any
     """(K, B) size of each transition's error, written."""
     losses: Any
@@ -100,6 +102,10 @@ class Lesson(NamedTuple):
     board: Any
     """Where two threads meet, see `update_values`."""
 
+
+UPDATES, DONE, PERIOD, DOUBLE, FORETOLD, RULES = range(6)
+"""Rules: K, updates done before, updates between refreshes of the target (0: none here), whether
+the online net chooses the target's action, for how many updates `ahead` is filled in."""
 
 (
     ROUND,
@@ -129,34 +135,64 @@ LOOKS_AWAKE, NAP_US = 2000, 50
 
 
 @helper
+def ask_target(lesson, work, k, first, rows):
+    """Write what the target net says of rows first..first+rows-1 of update k."""
+    target, heads = lesson.target, lesson.heads
+    take_rows(lesson.reading, lesson.batch.next_obs[k], first, rows, work)
+    forward(target, target.layers, work, rows)
+    join_heads(heads, work.out, rows)
+    width = lesson.ahead.shape[2]
+    for r in range(rows):
+        at = outputs_at(heads, r)
+        copy_numbers(lesson.ahead[k, first + r], work.out[at : at + width])
+
+
+@helper
 def set_targets(lesson, room, k, first, rows):
     """Write what rows first..first+rows-1 of update k should learn."""
-    online, target, heads, batch = lesson.online, lesson.target, lesson.heads, lesson.batch
+    online, heads, batch = lesson.online, lesson.heads, lesson.batch
     work, chosen, goals = room.work, room.chosen, room.goals
-    double = lesson.rules[3] != 0
     atoms = heads.support.shape[0]
-    out = work.out
     # Without masks this is a matrix of no rows.
     mask = batch.next_mask[min(k, batch.next_mask.shape[0] - 1)]
-    take_rows(lesson.reading, batch.next_obs[k], first, rows, work)
+    if k >= lesson.rules[FORETOLD]:
+        ask_target(lesson, work, k, first, rows)
+    double = lesson.rules[DOUBLE] != 0
     if double:
+        take_rows(lesson.reading, batch.next_obs[k], first, rows, work)
         forward(online, online.layers, work, rows)
-        join_heads(heads, out, rows)
+        join_heads(heads, work.out, rows)
         for r in range(rows):
-            chosen[r] = best_action(heads, out, r, mask, first + r)
-    forward(target, target.layers, work, rows)
-    join_heads(heads, out, rows)
+            chosen[r] = best_action(heads, work.out, outputs_at(heads, r), mask, first + r)
     for r in range(rows):
+        said = lesson.ahead[k, first + r]
         if not double:
-            chosen[r] = best_action(heads, out, r, mask, first + r)
-        at = heads.advantage_at + r * heads.advantage_row + chosen[r] * atoms
+            chosen[r] = best_action(heads, said, 0, mask, first + r)
+        logits = said[chosen[r] * atoms : (chosen[r] + 1) * atoms]
         reward, discount = batch.reward[k, first + r], batch.discount[k, first + r]
         if atoms == 1:
-            goals[r, 0] = reward + discount * out[at]
+            goals[r, 0] = reward + discount * logits[0]
         else:
-            logits = out[at : at + atoms]
             softmax(logits, logits)
             project(heads, logits, reward, discount, goals[r])
+
+
+@kernel
+def foretell(lesson, work, updates):
+    """Ask the target net beforehand, for so many updates of a lesson.
+
+    Args:
+        lesson: What will be learnt; nobody may be at it, nor change the target net.
+        work: Where to compute.
+        updates: How many of its updates are to come before the target net is refreshed.
+    """
+    control = flush_denormals()
+    size = lesson.batch.obs.shape[1]
+    for k in range(updates):
+        for first in range(0, size, TILE_ROWS):
+            ask_target(lesson, work, k, first, min(TILE_ROWS, size - first))
+    lesson.rules[FORETOLD] = updates
+    restore_denormals(control)
 
 
 @helper
@@ -199,7 +235,8 @@ def learn_part(lesson, room, k, part, parts):
     """Compute one of several parts of update k's gradient."""
     size = lesson.batch.obs.shape[1]
     begin, end = size * part // parts, size * (part + 1) // parts
-    room.work.gradient[:] = 0
+    if begin == end:
+        room.work.gradient[:] = 0
     loss = 0.0
     for first in range(begin, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - first)
@@ -209,7 +246,7 @@ def learn_part(lesson, room, k, part, parts):
         join_heads(lesson.heads, room.work.out, rows)
         loss += set_slopes(lesson, room, k, first, rows)
         part_slopes(lesson.heads, room.work.slope, rows)
-        backward(lesson.online, room.work, rows)
+        backward(lesson.online, room.work, rows, first == begin)
     lesson.losses[part] = loss
 
 
@@ -306,7 +343,7 @@ def learn_together(lesson, replica, rooms, k):
 def do_update(lesson, replica, rooms, k):
     """Do update k of a lesson; arguments as in `update_values`."""
     online, target = lesson.online, lesson.target
-    _, done, period, _ = lesson.rules
+    done, period = lesson.rules[DONE], lesson.rules[PERIOD]
     use_noise(online, lesson.noise[k, 0])
     use_noise(target, lesson.noise[k, 1])
     if len(rooms) == 1:
@@ -333,7 +370,7 @@ def update_values(lesson, replica, rooms):
         rooms: Where to compute: one room, or one per part and side (see `learn_together`).
     """
     control = flush_denormals()
-    for k in range(lesson.rules[0]):
+    for k in range(lesson.rules[UPDATES]):
         do_update(lesson, replica, rooms, k)
     restore_denormals(control)
 
