@@ -12,7 +12,7 @@ from briskrl.train.loop import train
 
 
 def test_a_policy_learnt_on_ours_plays_gymnasiums(tmp_path: Path) -> None:
-    train(TrainConfig(env="cartpole", algo="ppo", steps=500_000, run_dir=str(tmp_path / "run")))
+    train(TrainConfig(env="cartpole", algo="ppo", steps=1_000_000, run_dir=str(tmp_path / "run")))
     ours = load_policy(tmp_path / "run")
     theirs = replace(ours, env="gym:CartPole-v1", env_config=GymConfig(backend="sync"))
     for agent in (ours, theirs):
