@@ -9,6 +9,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from briskrl.jit import helper, sched_yield
+
+GONE = 200_000
+"""Cycles after which an offered core has been used by others; some thousand are usual."""
+
 
 def _pointer(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     """Where element values[1] of the array values[0] is."""
@@ -70,3 +75,15 @@ def cycles(typing):
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [])
 
     return types.int64(), generate
+
+
+@helper
+def offer_core():
+    """Offer the core to others; whether one of them took it.
+
+    Then it comes back only after some milliseconds, and meanwhile the system takes this thread for
+    one that needs a core. So whoever only waits for something should sleep from then on.
+    """
+    begin = cycles()
+    sched_yield()
+    return cycles() - begin > GONE

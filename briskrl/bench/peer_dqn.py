@@ -89,15 +89,14 @@ def check_dqn(bench: PeersBench) -> None:
     """Refuse what cannot be measured.
 
     Raises:
-        ConfigError: The peer cannot keep the ratio with so few games.
+        ConfigError: The peer cannot keep the ratio with so many games.
     """
-    updates = bench.peer_num_envs * LEARNING.ratio
-    if updates != round(updates) or updates < 1:
-        step = round(1 / LEARNING.ratio)
+    games, period = bench.peer_num_envs, round(1 / LEARNING.ratio)
+    if games % period and period % games:
         raise ConfigError(
-            f"peer_num_envs must be a multiple of {step}, not {bench.peer_num_envs}: the peer does "
-            "a whole number of updates per vector step, and the ratio is one in "
-            f"{step} transitions."
+            f"peer_num_envs must divide {period} or be a multiple of it, not {games}: the peer "
+            "does a whole number of updates per vector step, or one in a whole number of them, and "
+            f"the ratio is one in {period} transitions."
         )
 
 

@@ -89,9 +89,10 @@ def build_dqn(env: SnakeForSB3, config: DQNConfig, seed: int) -> DQN:
     """The peer's DQN with the same network, batch, ratio, memory and schedules as `config`.
 
     The target is refreshed after as many transitions as ours is on average, and exploration falls
-    to its end over the same number of them. One vector step earns num_envs * ratio updates, which
-    must be a whole number of at least 1.
+    to its end over the same number of them. One vector step earns num_envs * ratio updates, or one
+    update is done in so many vector steps; either must be a whole number.
     """
+    per_step = env.num_envs * config.ratio
     return DQN(
         "MlpPolicy",
         env,
@@ -100,8 +101,8 @@ def build_dqn(env: SnakeForSB3, config: DQNConfig, seed: int) -> DQN:
         learning_starts=config.learning_starts,
         batch_size=config.batch_size,
         gamma=config.gamma,
-        train_freq=1,
-        gradient_steps=round(env.num_envs * config.ratio),
+        train_freq=max(1, round(1 / per_step)),
+        gradient_steps=max(1, round(per_step)),
         target_update_interval=round(config.target_every / config.ratio),
         exploration_initial_eps=config.epsilon_start,
         exploration_final_eps=config.epsilon_end,

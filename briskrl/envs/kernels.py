@@ -16,8 +16,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from briskrl.intrinsics import fetch_add, look, publish
-from briskrl.jit import helper, inlined, kernel, sched_yield, usleep
+from briskrl.intrinsics import fetch_add, look, offer_core, publish
+from briskrl.jit import helper, inlined, kernel, usleep
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -168,9 +168,8 @@ def wait_for_lanes(board):
     """Return when every chunk is done; offers the core at first, then sleeps."""
     spins = 0
     while look(board, BOARD_DONE) < board[BOARD_CHUNKS]:
-        spins += 1
         if spins < PATIENCE:
-            sched_yield()
+            spins = PATIENCE if offer_core() else spins + 1
         else:
             usleep(NAP_US)
 
@@ -224,8 +223,7 @@ def share(
             wait_for_lanes(board)
             return
         else:
-            sched_yield()
-            idle += 1
+            idle = spins if offer_core() else idle + 1
 
 
 def share_of(step):

@@ -54,7 +54,7 @@ class Overlap:
         self._retreat = Retreat()
         self._under_way: _Updates | None = None
         self._begun = False
-        self._lost = False
+        self._begin = self._learning_s = 0.0
         self._before_draw: Any = None
         self.owed = 0
         """Updates that the last iteration has earned."""
@@ -80,6 +80,7 @@ class Overlap:
         self.owed, self._before_draw = 0, None
         self._begun = not self._retreat.goes_on()
         if self._begun:
+            self._begin = perf_counter()
             self._engine.expect(self._learner.batch)
             # Learning takes longer than collecting: the sooner it begins the better.
             self._worker.begin(partial(self._learn_aside, self._under_way), first=True)
@@ -114,7 +115,8 @@ class Overlap:
                 error = self._worker.finish()
             if error is not None:
                 raise error
-            self._retreat.judge(lost=self._lost)
+            waited_s = perf_counter() - self._begin - self._learning_s
+            self._retreat.judge(lost=waited_s > MOST_WAIT * self._learning_s + SLACK_S)
         else:
             self._learn(running)
         self._engine.publish()
@@ -126,13 +128,12 @@ class Overlap:
             self._before_draw = None
 
     def _learn_aside(self, updates: _Updates, _: int) -> None:
-        begin, cpu_begin = perf_counter(), thread_time()
+        begin = thread_time()
         try:
             self._learn(updates)
         finally:
             self._engine.let_go()
-        cpu_s = thread_time() - cpu_begin
-        self._lost = perf_counter() - begin - cpu_s > MOST_WAIT * cpu_s + SLACK_S
+        self._learning_s = thread_time() - begin
 
     def _learn(self, updates: _Updates) -> None:
         if updates.drawn:

@@ -191,7 +191,7 @@ def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
         (("train", "snake", "--run-dir", "x"), "leave out --run-dir"),
         (("train", "snake", "--print-config"), "leave out --run-dir and --print-config"),
         (("legacy", "--slices", "0"), "slices = 0"),
-        (("peers", "--peer-num-envs", "40"), "multiple of 32"),
+        (("peers", "--peer-num-envs", "40"), "must divide 32 or be a multiple"),
         (("peers", "--only", "pp"), "Did you mean 'ppo'"),
         (("rollout", "--update-steps", "0"), "update_steps = 0"),
         (("machine", "--seconds", "-1"), "above 0"),

@@ -1,13 +1,13 @@
 """Waiting for a number that another thread is about to raise.
 
 Whoever waits offers its core to others at every look, so that on a machine without a core to spare
-nobody takes time from those who work; after many looks it sleeps.
+nobody takes time from those who work, and sleeps once somebody has taken it.
 """
 
 from __future__ import annotations
 
-from briskrl.intrinsics import look, publish
-from briskrl.jit import kernel, sched_yield, usleep
+from briskrl.intrinsics import look, offer_core, publish
+from briskrl.jit import kernel, usleep
 
 PATIENCE, NAP_US = 8000, 50
 """Looks before naps, and how long those are."""
@@ -15,13 +15,12 @@ PATIENCE, NAP_US = 8000, 50
 
 @kernel
 def appears(board, at, number, patience):
-    """Whether board[at] reaches a number within so many looks."""
+    """Whether board[at] reaches a number within so many looks, and before the core is lost."""
     looks = 0
     while look(board, at) < number:
         if looks >= patience:
             return False
-        looks += 1
-        sched_yield()
+        looks = patience if offer_core() else looks + 1
     return True
 
 
@@ -31,8 +30,7 @@ def hand_over(board, at, number, answer_at, patience):
     publish(board, at, number)
     looks = 0
     while look(board, answer_at) < number and looks < patience:
-        looks += 1
-        sched_yield()
+        looks = patience if offer_core() else looks + 1
 
 
 @kernel
@@ -40,8 +38,7 @@ def wait_for(board, at, number):
     """Return when board[at] has reached a number."""
     looks = 0
     while look(board, at) < number:
-        looks += 1
         if looks < PATIENCE:
-            sched_yield()
+            looks = PATIENCE if offer_core() else looks + 1
         else:
             usleep(NAP_US)

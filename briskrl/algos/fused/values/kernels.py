@@ -28,7 +28,7 @@ from briskrl.fused.kernels import (
     pack,
     take_rows,
 )
-from briskrl.intrinsics import cycles, exchange_if, look, publish
+from briskrl.intrinsics import cycles, exchange_if, look, offer_core, publish
 from briskrl.jit import helper, kernel, sched_yield, usleep
 from briskrl.nets.kernels import within
 
@@ -410,8 +410,8 @@ def assist(replica, rooms, patience):
                 break
         else:
             looks += 1
-            if looks < LOOKS_AWAKE and board[ALONE] == 0:
-                sched_yield()
-            else:
+            if looks >= LOOKS_AWAKE or board[ALONE] > 0:
                 usleep(NAP_US)
+            elif offer_core():
+                looks = max(looks, LOOKS_AWAKE)
     restore_denormals(control)
