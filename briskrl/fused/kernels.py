@@ -33,7 +33,7 @@ TILE_ROWS = 64
     BIAS_AT,
     PACKED_AT,
     GRADIENT_AT,
-    GRADIENT_TURNED,
+    GRADIENT_LIES,
     ACTIVATION,
     PASSES_ON,
     SIGMA_AT,
@@ -44,8 +44,12 @@ TILE_ROWS = 64
 ) = range(18)
 """Columns of the table. Places are counted in numbers, from the beginning of the array that holds
 that part of a layer: SOURCE and OUT in a Work, WEIGHT, BIAS and the SIGMAs among the parameters;
-the last four are -1 for layers without noise. The gradient of weights lies as (outputs, SOURCE_ROW)
-or turned as (SOURCE_ROW, OUT_ROW), whichever has the longer rows, which are faster to fill."""
+the last four are -1 for layers without noise."""
+
+PADDED, TURNED, FLAT = range(3)
+"""GRADIENT_LIES: how the gradient of weights is summed up, as (outputs, SOURCE_ROW), or turned as
+(SOURCE_ROW, OUT_ROW) where that has the longer rows, which are faster to fill; or among the flat
+gradients at once, where rows need no padding."""
 
 LINEAR, RELU, TANH = range(3)
 NOTHING, FIRST, MORE = range(3)
@@ -95,7 +99,10 @@ class Work(NamedTuple):
     slope: Any
     """d loss / d out, laid out alike."""
     gradient: Any
-    """Sums over tiles of d loss / d weight, possibly turned, and d loss / d bias (OUT_ROW,)."""
+    """Sums over tiles of d loss / d weight, if that does not lie flat, and of d loss / d bias
+    (OUT_ROW,)."""
+    flat: Any
+    """(P,) those that lie flat."""
 
 
 class Optimiser(NamedTuple):
@@ -220,9 +227,11 @@ def forward(net, layers, work, rows):
 @inlined
 def bias_gradient_at(layer):
     """Where the gradient of a layer's bias begins: behind that of its weights."""
-    if layer[GRADIENT_TURNED]:
+    if layer[GRADIENT_LIES] == TURNED:
         return layer[GRADIENT_AT] + layer[SOURCE_ROW] * layer[OUT_ROW]
-    return layer[GRADIENT_AT] + layer[OUTPUTS] * layer[SOURCE_ROW]
+    if layer[GRADIENT_LIES] == PADDED:
+        return layer[GRADIENT_AT] + layer[OUTPUTS] * layer[SOURCE_ROW]
+    return layer[GRADIENT_AT]
 
 
 @inlined
@@ -255,12 +264,15 @@ def backward(net, work, rows, first):
         dy = Matrix(slope, layer[OUT_AT], wide, 1)
         turned = Matrix(slope, layer[OUT_AT], 1, wide)
         source = Matrix(out, layer[SOURCE_AT], below, 1)
-        if layer[GRADIENT_TURNED]:
+        if layer[GRADIENT_LIES] == TURNED:
             dw = Matrix(work.gradient, layer[GRADIENT_AT], wide, 1)
             across = Matrix(out, layer[SOURCE_AT], 1, below)
             product(dw, whole_strips(inputs), wide, across, dy, zeros if first else dw, rows)
         else:
-            dw = Matrix(work.gradient, layer[GRADIENT_AT], below, 1)
+            if layer[GRADIENT_LIES] == FLAT:
+                dw = Matrix(work.flat, layer[WEIGHT_AT], below, 1)
+            else:
+                dw = Matrix(work.gradient, layer[GRADIENT_AT], below, 1)
             product(dw, outputs, below, turned, source, zeros if first else dw, rows)
         db = Matrix(work.gradient, bias_gradient_at(layer), 0, 1)
         product(db, 1, wide, one, dy, zeros if first else db, rows)
@@ -346,20 +358,27 @@ def _mix_noise(net, layer):
 
 
 @helper
-def collect_gradient(net, padded, gradients):
-    """Write the flat gradient: the sum of padded ones (P, G), in their order."""
+def collect_gradient(net, padded, flat, gradients):
+    """Write the flat gradient: the sum of parts, in their order.
+
+    Args:
+        net: Has the layers.
+        padded: (P, G) what parts left in their Work's `gradient`.
+        flat: (P, N) what they left in its `flat`, or (0, N) if that was `gradients`.
+        gradients: (N,), written.
+    """
     for k in range(net.layers.shape[0]):
         layer = net.layers[k]
         inputs, outputs, below = layer[INPUTS], layer[OUTPUTS], layer[SOURCE_ROW]
         at, weight_at, bias_at = layer[GRADIENT_AT], layer[WEIGHT_AT], layer[BIAS_AT]
         _sum_parts(padded, bias_gradient_at(layer), gradients, bias_at, outputs)
-        if layer[GRADIENT_TURNED]:
+        if layer[GRADIENT_LIES] == TURNED:
             _sum_turned(padded, layer, gradients)
-        elif inputs == below:
-            _sum_parts(padded, at, gradients, weight_at, outputs * inputs)
-        else:
+        elif layer[GRADIENT_LIES] == PADDED:
             for o in range(outputs):
                 _sum_parts(padded, at + o * below, gradients, weight_at + o * inputs, inputs)
+        elif flat.shape[0] > 0:
+            _sum_parts(flat, weight_at, gradients, weight_at, outputs * inputs)
         if layer[NOISE_AT] >= 0:
             _slopes_of_noise(net, layer, gradients)
 
@@ -421,9 +440,11 @@ def _adam(optimiser, scale):
     size = kind(lr / (1 - 0.9**steps))
     spread = kind(math.sqrt(1 - 0.999**steps))
     keep, take, taken, eps, factor = kind(0.999), kind(0.001), kind(0.1), kind(offset), kind(scale)
+    if scale != 1:
+        for i in range(values.shape[0]):
+            gradients[i] *= factor
     for i in range(values.shape[0]):
-        g = gradients[i] * factor
-        gradients[i] = g
+        g = gradients[i]
         m = mean[i] + taken * (g - mean[i])
         v = variance[i] * keep + take * g * g
         mean[i] = m

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from briskrl.core.arrays import aligned_zeros
+from briskrl.core.types import Array
 from briskrl.fused.kernels import ONE_AT, PADDING, Net, Optimiser, Reading, Work
 from briskrl.fused.plan import Plan
 from briskrl.nets.flat import FlatParameters
@@ -27,13 +30,31 @@ def build_net(plan: Plan, flat: FlatParameters) -> Net:
     )
 
 
-def build_work(plan: Plan, flat: FlatParameters) -> Work:
-    """Room for one thread to compute in."""
-    dtype = flat.values.numpy().dtype
+class Parts(NamedTuple):
+    """Where threads leave their parts of a gradient, P of them in each of S sets."""
+
+    padded: Array
+    """(S, P, G)"""
+    flat: Array
+    """(S, P, N), or (S, 0, N) if there is one part, which is then the optimiser's gradients."""
+
+
+def build_parts(plan: Plan, flat: FlatParameters, sets: int, count: int) -> Parts:
+    """Room for so many parts of a gradient."""
+    dtype, size = flat.gradients.numpy().dtype, flat.gradients.numel()
+    padded = aligned_zeros((sets, count, plan.num_gradient), dtype)
+    return Parts(padded, aligned_zeros((sets, count if count > 1 else 0, size), dtype))
+
+
+def build_work(plan: Plan, flat: FlatParameters, parts: Parts, number: int, part: int) -> Work:
+    """Room for one thread to compute one part of a gradient in, of the set of that number."""
+    dtype = parts.padded.dtype
+    direct = parts.flat[number, part] if parts.flat.shape[1] else flat.gradients.numpy()
     return Work(
         out=aligned_zeros((plan.num_out,), dtype),
         slope=aligned_zeros((plan.num_out,), dtype),
-        gradient=aligned_zeros((plan.num_gradient,), dtype),
+        gradient=parts.padded[number, part],
+        flat=direct,
     )
 
 

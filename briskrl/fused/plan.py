@@ -67,7 +67,7 @@ class Plan:
         row[at.WEIGHT_AT], row[at.BIAS_AT] = self._place(layer.weight), self._place(layer.bias)
         row[at.PACKED_AT] = self._packed
         row[at.GRADIENT_AT] = self._gradient
-        row[at.GRADIENT_TURNED] = int(out.row > source.row)
+        row[at.GRADIENT_LIES] = lies = _lies(inputs, source, out)
         row[at.ACTIVATION] = at.LINEAR if activation is None else _ACTIVATIONS[activation]
         row[at.PASSES_ON] = at.NOTHING if source == self.obs else at.FIRST
         if isinstance(layer, NoisyLinear):
@@ -77,8 +77,8 @@ class Plan:
             self.num_noise += inputs + outputs
             self.num_straight += outputs * inputs
         self._packed += (inputs + 1) * out.row
-        weights = source.row * out.row if out.row > source.row else outputs * source.row
-        self._gradient += weights + out.row
+        rows = {at.TURNED: source.row * out.row, at.PADDED: outputs * source.row}
+        self._gradient += rows.get(lies, 0) + out.row
         self._rows.append(row)
         return out
 
@@ -123,3 +123,10 @@ class Plan:
         """Where a parameter begins among the flat ones."""
         values = self._flat.values
         return (parameter.data_ptr() - values.data_ptr()) // values.element_size()
+
+
+def _lies(inputs: int, source: Slot, out: Slot) -> int:
+    """How the gradient of a layer's weights is summed up."""
+    if out.row > source.row:
+        return at.TURNED
+    return at.FLAT if inputs == source.row else at.PADDED

@@ -84,7 +84,7 @@ def test_places_of_layers_never_overlap_and_rows_are_whole_vectors(widths, input
             end = row[field] + size(row)
     assert not (net.layers[:, [at.OUT_ROW, at.SOURCE_ROW]] % at.PADDING).any()
     turned = net.layers[:, at.OUT_ROW] > net.layers[:, at.SOURCE_ROW]
-    assert np.array_equal(net.layers[:, at.GRADIENT_TURNED] == 1, turned)
+    assert np.array_equal(net.layers[:, at.GRADIENT_LIES] == at.TURNED, turned)
     assert net.layers[:, at.INPUTS].tolist() == [module.weight.shape[1] for module in modules]
 
 

@@ -9,10 +9,15 @@ import numpy as np
 from briskrl.algos.distributions import NO_MASK, Choices
 from briskrl.algos.fused.policies import kernels
 from briskrl.algos.policy_engine import METRICS, PolicyParts
-from briskrl.core.arrays import aligned_zeros
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch
 from briskrl.fused.kernels import TILE_ROWS, pack_net
-from briskrl.fused.network import build_net, build_optimiser, build_reading, build_work
+from briskrl.fused.network import (
+    build_net,
+    build_optimiser,
+    build_parts,
+    build_reading,
+    build_work,
+)
 from briskrl.fused.plan import Plan
 from briskrl.fused.team import Team, share
 from briskrl.nets.bodies import MLPBody
@@ -40,9 +45,9 @@ class FusedPolicies:
         plan = Plan(parts.flat, inputs)
         self._heads = _add_network(plan, parts)
         self._net = build_net(plan, parts.flat)
-        self._padded = aligned_zeros((threads, plan.num_gradient), self._net.values.dtype)
+        self._gradients = build_parts(plan, parts.flat, 1, threads)
         self._works = [
-            build_work(plan, parts.flat)._replace(gradient=gradient) for gradient in self._padded
+            build_work(plan, parts.flat, self._gradients, 0, member) for member in range(threads)
         ]
         self._reading = build_reading(parts.network.inputs, self._net.values.dtype)
         self._optimiser = build_optimiser(parts.guard, parts.flat)
@@ -163,7 +168,8 @@ class FusedPolicies:
     def step(self, lr: float) -> None:
         """See PolicyEngine."""
         self._optimiser.settings[0] = lr
-        kernels.take_step(self._net, self._padded[: self._used], self._optimiser)
+        padded, flat = (array[0, : self._used] for array in self._gradients)
+        kernels.take_step(self._net, padded, flat, self._optimiser)
         self._parts.guard.check()
 
     def drain(self) -> dict[str, float]:

@@ -106,13 +106,14 @@ def recall(net, heads, reading, work, space, obs, mask, action, first, end, log_
 
 @kernel
 def add_gradient(net, heads, reading, work, space, steps, settings, first, end, sums):
-    """Write the padded gradient of steps first..end-1, and add the loss's parts to `sums`.
+    """Write the gradient of steps first..end-1 into `work`, and add the loss's parts to `sums`.
 
     Space, settings and sums are those of `policy_slopes`.
     """
     control = flush_denormals()
     if first == end:
         work.gradient[:] = 0
+        work.flat[:] = 0
     for begin in range(first, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - begin)
         stop = begin + rows
@@ -142,10 +143,10 @@ def add_gradient(net, heads, reading, work, space, steps, settings, first, end, 
 
 
 @kernel
-def take_step(net, padded, optimiser):
-    """Apply the gradient that threads left in `padded` (T, G)."""
+def take_step(net, padded, flat, optimiser):
+    """Apply the gradient that threads left in parts, see `collect_gradient`."""
     control = flush_denormals()
-    collect_gradient(net, padded, optimiser.gradients)
+    collect_gradient(net, padded, flat, optimiser.gradients)
     apply_gradient(optimiser)
     pack(net)
     restore_denormals(control)

@@ -17,7 +17,13 @@ from briskrl.core.arrays import aligned_zeros
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints
 from briskrl.fused.assistant import Assistant
 from briskrl.fused.kernels import TILE_ROWS, Net, Optimiser, pack_net
-from briskrl.fused.network import build_net, build_optimiser, build_reading, build_work
+from briskrl.fused.network import (
+    build_net,
+    build_optimiser,
+    build_parts,
+    build_reading,
+    build_work,
+)
 from briskrl.fused.plan import Plan
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.build import QNetwork
@@ -80,22 +86,25 @@ class FusedValues:
         self._target, _, _ = _net_of(parts, parts.target, parts.target_flat, inputs)
         self._actor = _copy_of(self._online) if overlap else self._online
         self._partner = _copy_of(self._online)
-        self._acting = build_work(plan, parts.online_flat)
         dtype = self._online.values.dtype
-        # Who has enough to do with foretelling cannot lend a hand as well.
-        num_parts = (
-            2 if (overlap and not self._can_foretell) or (threads > 1 and not overlap) else 1
-        )
-        self._padded = aligned_zeros((num_parts, num_parts, plan.num_gradient), dtype)
+        # Whoever foretells has enough to do, and lends no hand.
+        self._splits = not self._can_foretell if overlap else threads > 1
+        num_parts = 2 if self._splits else 1
+        self._gradients = build_parts(plan, parts.online_flat, num_parts, num_parts)
+        works = [
+            build_work(plan, parts.online_flat, self._gradients, side, part)
+            for side in range(num_parts)
+            for part in range(num_parts)
+        ]
         self._rooms = tuple(
             kernels.Room(
-                work=build_work(plan, parts.online_flat)._replace(gradient=gradient),
+                work=work,
                 chosen=np.zeros(TILE_ROWS, np.int64),
                 goals=np.zeros((TILE_ROWS, parts.config.atoms), dtype),
             )
-            for side in self._padded
-            for gradient in side
+            for work in works
         )
+        self._acting = build_work(plan, parts.online_flat, self._gradients, 0, 0)
         self._reading = build_reading(parts.online.inputs, dtype)
         self._optimiser = build_optimiser(parts.guard, parts.online_flat)
         self._greedy = np.zeros(0, np.int64)
@@ -201,7 +210,7 @@ class FusedValues:
 
     def assist(self) -> None:
         """Lend updates in another thread a hand until they are done."""
-        if self._now is not None and len(self._padded) > 1:
+        if self._now is not None and self._splits:
             kernels.assist(self._now.partners, self._rooms, FOREVER)
 
     def drain(self) -> dict[str, float]:
@@ -234,7 +243,7 @@ class FusedValues:
 
     def _add_lessons(self, batch: Batch) -> _Lessons:
         ours = partners = self._prepare(batch)
-        if len(self._padded) > 1:
+        if self._splits:
             partners = ours._replace(online=self._partner, optimiser=self._partners_optimiser)
             if not self._lessons:
                 # Compiled here and now: a thread would be at it while the first updates are done.
@@ -268,9 +277,9 @@ class FusedValues:
                 self._online.values.dtype,
             ),
             errors=np.zeros((updates, size), np.float32),
-            losses=np.zeros(self._padded.shape[1]),
+            losses=np.zeros(self._gradients.padded.shape[1]),
             totals=self._totals,
-            padded=self._padded,
+            parts=self._gradients,
             board=self._board,
         )
 

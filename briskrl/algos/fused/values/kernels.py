@@ -97,8 +97,8 @@ class Lesson(NamedTuple):
     """(P,) float64 losses of the parts of a batch, written."""
     totals: Any
     """(2,) float64 sum of losses and their number, added to."""
-    padded: Any
-    """(S, P, G) gradients of the parts, those of the rooms' works; two sides take turns."""
+    parts: Any
+    """Parts of gradients, those of the rooms' works; two sides take turns."""
     board: Any
     """Where two threads meet, see `update_values`."""
 
@@ -237,6 +237,7 @@ def learn_part(lesson, room, k, part, parts):
     begin, end = size * part // parts, size * (part + 1) // parts
     if begin == end:
         room.work.gradient[:] = 0
+        room.work.flat[:] = 0
     loss = 0.0
     for first in range(begin, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - first)
@@ -259,9 +260,10 @@ def use_noise(net, noise):
 
 
 @helper
-def apply_parts(lesson, padded):
-    """Take the step that the parts (P, G) of a gradient make together."""
-    collect_gradient(lesson.online, padded, lesson.optimiser.gradients)
+def apply_parts(lesson, side):
+    """Take the step that the parts of a gradient make together."""
+    padded, flat = lesson.parts.padded[side], lesson.parts.flat[side]
+    collect_gradient(lesson.online, padded, flat, lesson.optimiser.gradients)
     apply_gradient(lesson.optimiser)
     pack(lesson.online)
 
@@ -348,10 +350,10 @@ def do_update(lesson, replica, rooms, k):
     use_noise(target, lesson.noise[k, 1])
     if len(rooms) == 1:
         learn_part(lesson, rooms[0], k, 0, 1)
-        apply_parts(lesson, lesson.padded[0])
+        apply_parts(lesson, 0)
     else:
         side = learn_together(lesson, replica, rooms, k)
-        apply_parts(lesson, lesson.padded[side])
+        apply_parts(lesson, side)
     for part in range(lesson.losses.shape[0]):
         lesson.totals[0] += lesson.losses[part]
     lesson.totals[1] += 1
@@ -402,7 +404,7 @@ def assist(replica, rooms, patience):
             publish(board, PARTNER_DONE, number)
             while look(board, OWN_DONE) < number:
                 sched_yield()
-            apply_parts(replica, replica.padded[side])
+            apply_parts(replica, side)
             publish(board, PARTNER, READY)
         elif looks >= patience or look(board, LEAVE):
             # Whoever has just been engaged cannot leave.
