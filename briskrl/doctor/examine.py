@@ -178,14 +178,15 @@ class Examination:
         return loop
 
     def _look(self, seen: Observation) -> list[Finding]:
-        from briskrl.doctor.references import batched_write_s
+        from briskrl.doctor.references import batched_write_s, gathered_sample_s
 
         obs_size = getattr(self._subject, "obs_size", 16)
         num_envs = self._subject.num_envs
         return symptoms(
             seen,
             num_envs=num_envs,
-            store_reference=lambda: batched_write_s(num_envs, obs_size),
+            write_s=lambda: batched_write_s(num_envs, obs_size),
+            sample_s=lambda: gathered_sample_s(obs_size),
         )
 
     def _try(self, loop: Loop, experiment: Experiment, seconds: float) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import process_time
 
 import numpy as np
@@ -12,6 +13,8 @@ from briskrl.memory.replay import ReplayBuffer
 
 MEASURED_S = 0.05
 TIMES = 5
+ROWS = 256
+"""Of a batch; more than most updates take."""
 
 
 def batched_write_s(num_envs: int, obs_size: int) -> float:
@@ -30,14 +33,23 @@ def batched_write_s(num_envs: int, obs_size: int) -> float:
     after = StepBuffers.allocate(spec, num_envs)
     decision = Decision.allocate(spec, num_envs)
     memory.write(before, decision, after)
-    return min(_timed(memory, before, decision, after) for _ in range(TIMES))
+    return min(_timed(lambda: memory.write(before, decision, after)) for _ in range(TIMES))
 
 
-def _timed(
-    memory: ReplayBuffer, before: StepBuffers, decision: Decision, after: StepBuffers
-) -> float:
+def gathered_sample_s(obs_size: int, rows: int = ROWS) -> float:
+    """Seconds to draw a batch of transitions from arrays."""
+    rng = np.random.default_rng(0)
+    memory = np.zeros((64 * rows, 2 * obs_size + 3), np.float32)
+
+    def draw() -> None:
+        memory[rng.integers(0, len(memory), rows)]
+
+    return min(_timed(draw) for _ in range(TIMES))
+
+
+def _timed(call: Callable[[], object]) -> float:
     calls, begin = 0, process_time()
     while process_time() - begin < MEASURED_S / TIMES:
-        memory.write(before, decision, after)
+        call()
         calls += 1
     return (process_time() - begin) / calls

@@ -32,20 +32,25 @@ Floats = NDArray[np.float64]
 
 
 def symptoms(
-    seen: Observation, *, num_envs: int, store_reference: Callable[[], float]
+    seen: Observation,
+    *,
+    num_envs: int,
+    write_s: Callable[[], float],
+    sample_s: Callable[[], float],
 ) -> list[Finding]:
     """Findings that need no experiment.
 
     Args:
         seen: What was watched, from the loop's birth.
         num_envs: Transitions per iteration.
-        store_reference: Seconds that one batched write of as many transitions takes here; asked
-            only if storing takes long.
+        write_s: Seconds that one batched write of as many transitions takes here; asked only if
+            storing takes long.
+        sample_s: Seconds that a sample from arrays takes here; asked likewise.
     """
     found = [
         cold_start(seen),
         leak(seen),
-        dear_store(seen, num_envs, store_reference),
+        dear_store(seen, num_envs, write_s, sample_s),
         dear_records(seen),
         mostly_env(seen),
     ]
@@ -102,26 +107,52 @@ def leak(seen: Observation) -> Finding | None:
     )
 
 
-def dear_store(seen: Observation, num_envs: int, reference: Callable[[], float]) -> Finding | None:
-    """Whether storing costs much more than one batched write."""
+def dear_store(
+    seen: Observation,
+    num_envs: int,
+    write_s: Callable[[], float],
+    sample_s: Callable[[], float],
+) -> Finding | None:
+    """Whether storing costs much more than one batched write.
+
+    A memory of single transitions must also be sampled one by one. Where that is dear too, the same
+    cure may save it, and the gain is that of both; its interval begins without.
+    """
     share = seen.own_share("store")
     if share < SHARE:
         return None
-    ours = reference()
+    ours = write_s()
     taken = share * seen.s_per_step * num_envs
     if taken < DEAR_STORE * ours:
         return None
+    saved = share * (1 - ours / taken)
+    also, told = _dear_sample(seen, sample_s)
+    gain, least = 1 / (1 - saved - also), 1 / (1 - saved)
     return Finding(
         cause="store",
         title=f"storing transitions takes {100 * share:.0f} % of the time",
         evidence=(
             f"{num_envs} transitions take {1e6 * taken:,.0f} us to store; one batched write of as "
             f"many takes {1e6 * ours:,.0f} us here",
+            *told,
         ),
         advice="write a vector step as one batch instead of pushing transitions one by one",
-        gain=_exactly(1 / (1 - share * (1 - ours / taken))),
+        gain=Gain(gain, least, gain),
         basis="predicted",
     )
+
+
+def _dear_sample(seen: Observation, sample_s: Callable[[], float]) -> tuple[float, tuple[str, ...]]:
+    """Share of the time that sampling from arrays would save, and the sentence that says so."""
+    calls = next((row.calls for row in seen.phases if row.name == "sample"), 0)
+    share = seen.own_share("sample")
+    if not calls:
+        return 0.0, ()
+    ours, taken = sample_s(), share * seen.s_per_step * 1e6 / calls
+    if taken < DEAR_STORE * ours:
+        return 0.0, ()
+    told = f"a sample takes {1e6 * taken:,.0f} us, and from arrays {1e6 * ours:,.0f} us here"
+    return share * (1 - ours / taken), (told,)
 
 
 def dear_records(seen: Observation) -> Finding | None:

@@ -38,3 +38,25 @@ class SleepingLoop:
 
     def close(self) -> None:
         self.closed = True
+
+
+class GrowingLoop(SleepingLoop):
+    """Computes a millisecond in every update, and logs for longer each time."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda i: 0.0)
+
+    def iterate(self) -> None:
+        self._iterations += 1
+        self.steps += 10
+        self.updates += 1
+        with self.timer["update"]:
+            _compute(1e-3)
+        with self.timer["log"]:
+            _compute(2e-6 * self._iterations)
+
+
+def _compute(seconds: float) -> None:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from briskrl.doctor.watch import Observation
 from briskrl.train.config import TrainConfig
 from briskrl.train.loop import train
 from briskrl.train.resolve import complete
-from tests.doctor.loops import SleepingLoop
+from tests.doctor.loops import GrowingLoop, SleepingLoop
 
 SMALL = TrainConfig(num_envs=32, algo_config=DQNConfig(net=(16,), learning_starts=256))
 
@@ -34,12 +34,17 @@ class SleepingSubject:
 
     name, num_envs = "sleeper", 10
 
-    def __init__(self, *experiments: Experiment | Skipped) -> None:
+    def __init__(
+        self,
+        *experiments: Experiment | Skipped,
+        make: Callable[[], SleepingLoop] = lambda: SleepingLoop(lambda i: 0.008),
+    ) -> None:
         self._experiments = experiments
+        self._make = make
         self.opened: list[SleepingLoop] = []
 
     def open(self) -> Loop:
-        self.opened.append(SleepingLoop(lambda i: 0.008))
+        self.opened.append(self._make())
         return self.opened[-1]
 
     def open_with(self, changes: object) -> None:
@@ -108,6 +113,26 @@ def test_a_budget_that_is_spent_leaves_the_rest_missing() -> None:
     assert missing
     assert all("budget" in found.told for found in missing)
     assert len(report.outcomes) == 30
+
+
+def test_what_may_end_in_advice_is_tried_before_what_only_answers() -> None:
+    answers = replace(sleep_less("answers", 0.008), worth=None)
+    report = examine(SleepingSubject(answers, sleep_less("advises", 0.008)), budget_s=5)
+    assert [found.name for found in report.outcomes] == ["advises", "answers"]
+
+
+def test_experiments_get_time_for_an_interval_even_if_that_leaves_others_out() -> None:
+    many = [sleep_less(f"n{i}", 0.16) for i in range(8)]
+    subject = SleepingSubject(*many, make=lambda: SleepingLoop(lambda i: 0.16))
+    report = examine(subject, budget_s=9)
+    assert report.outcomes[0].pairs >= 4
+    assert report.outcomes[-1].verdict == "missing"
+
+
+def test_a_phase_that_takes_long_because_it_grows_is_told_as_growth_alone() -> None:
+    report = examine(SleepingSubject(make=GrowingLoop), budget_s=5)
+    assert [finding.cause for finding in report.findings] == ["growth"]
+    assert "its log phase" in report.findings[0].evidence[0]
 
 
 def test_a_training_is_covered_by_its_phases_and_counted() -> None:

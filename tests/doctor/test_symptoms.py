@@ -56,11 +56,23 @@ def test_memory_that_is_filled_once_is_no_leak() -> None:
 
 def test_storing_is_dear_if_a_batched_write_is_much_cheaper() -> None:
     seen = observe(STEADY, shares={"store": 0.5, "update": 0.5})
-    found = dear_store(seen, 10, lambda: 1e-5)
+    found = dear_store(seen, 10, lambda: 1e-5, lambda: 1e-5)
     assert found is not None
     # Half of 5 ms a step, and ten of them, take 25 ms, where 10 us would do.
     assert found.gain.factor == pytest.approx(1 / (1 - 0.5 * (1 - 1e-5 / 25e-3)), rel=1e-3)
-    assert dear_store(seen, 10, lambda: 20e-3) is None
+    assert dear_store(seen, 10, lambda: 20e-3, lambda: 1e-5) is None
+
+
+def test_a_dear_sample_from_a_dear_memory_counts_as_well() -> None:
+    seen = observe(STEADY, shares={"store": 0.25, "sample": 0.25, "update": 0.5})
+    found = dear_store(seen, 10, lambda: 0.0, lambda: 0.0)
+    assert found is not None
+    assert found.gain.factor == found.gain.high == pytest.approx(2)
+    assert found.gain.low == pytest.approx(1 / 0.75)
+    # A quarter of 5 ms a step, in 100 calls per million steps, is 12.5 s a call.
+    cheap = dear_store(seen, 10, lambda: 0.0, lambda: 12.0)
+    assert cheap is not None
+    assert cheap.gain.factor == pytest.approx(1 / 0.75)
 
 
 def test_shares_count_computing_by_the_processor_and_waiting_by_the_wall() -> None:
