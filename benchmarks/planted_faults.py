@@ -19,22 +19,22 @@ from collections import Counter
 from contextlib import ExitStack, closing
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from briskrl.doctor.examine import BY_WALL, settle
 from briskrl.doctor.report import Finding
-from briskrl.doctor.turns import Loop, take_turn
+from briskrl.doctor.turns import Loop, Turn, take_turn
 from tests.doctor.planted.plant import Plant
 from tests.doctor.planted.sets import HEALTHY, SETS
 from tests.doctor.planted.surroundings import busy_core, torch_threads
 
 CHUNK_S = 2.0
 """Length of a turn in the long run."""
-MINUTE_S = 60.0
-AT_AGE_S = 0.5
-"""How long a loop is looked at when it has reached an age."""
+MINUTE_S, START_S, STARTING = 60.0, 0.5, 10
+"""Of a start: the time it is looked at, the length of a turn, and how many may be slow."""
+AT_AGE_S = 0.2
+"""Length of a turn of loops that have reached an age."""
 NEAR = 1.2
 """A promise this many times too high or too low is kept."""
 
@@ -118,17 +118,16 @@ def long_run(plant: Plant, found: Finding, folder: Path, seconds: float) -> floa
                 # What growing costs depends on the age, so both get as old as the examined loop.
                 _age(before, age_of(found))
                 _age(after, age_of(found))
-                return _duel(before, after, AT_AGE_S, chunk_s=AT_AGE_S, by_wall=False)
+                return _duel(before, after, 0.0, chunk_s=AT_AGE_S, by_wall=False)
             return _duel(before, after, seconds, by_wall=found.cause in BY_WALL)
 
 
 def _duel(
     before: Loop, after: Loop, seconds: float, *, chunk_s: float = CHUNK_S, by_wall: bool
 ) -> float:
-    """The ratio of the medians of speeds, in turns."""
+    """The ratio of the medians of speeds, in turns; so many that a pause of one does not matter."""
     speeds: tuple[list[float], list[float]] = ([], [])
-    end = perf_counter() + seconds
-    while not speeds[0] or perf_counter() < end:
+    for _ in range(max(3, round(seconds / chunk_s / 2))):
         for loop, found in zip((before, after), speeds, strict=True):
             turn = take_turn(loop, chunk_s)
             found.append(turn.steps_per_s if by_wall else turn.own_steps_per_s)
@@ -146,14 +145,20 @@ def _age(loop: Loop, steps: int) -> None:
 
 
 def _first_minute(before: Loop, after: Loop) -> float:
-    """Steps of the first minute without the slow start, over those with it."""
-    done = []
-    for loop in (before, after):
-        own = 0.0
-        while own < MINUTE_S:
-            own += take_turn(loop, 0.5).own_s
-        done.append(loop.steps / own)
-    return done[1] / done[0]
+    """Steps of the first minute without the slow start, over those with it, in turns."""
+    speeds = []
+    turns: tuple[list[Turn], list[Turn]] = ([], [])
+    for _ in range(round(MINUTE_S / START_S)):
+        for loop, taken in zip((before, after), turns, strict=True):
+            taken.append(take_turn(loop, START_S))
+    for taken in turns:
+        # Once it has started, a turn that takes much longer than it should was a pause.
+        usual = 2 * median(turn.own_s for turn in taken)
+        own = [
+            turn.own_s if i < STARTING else min(usual, turn.own_s) for i, turn in enumerate(taken)
+        ]
+        speeds.append(sum(turn.steps for turn in taken) / sum(own))
+    return speeds[1] / speeds[0]
 
 
 def _tell(row: dict[str, object], out: Path | None) -> None:

@@ -133,7 +133,8 @@ class Examination:
         """Whether the loop has become slower with age; if it seems so, it gets older first."""
         self._say("watching again")
         if suspects(seen):
-            while loop.steps < AGED * seen.stretches[-1].steps and self._left() > AGAIN_S:
+            end = perf_counter() + max(self._left() - AGAIN_S, WATCHED_S)
+            while loop.steps < AGED * seen.stretches[-1].steps and perf_counter() < end:
                 take_turn(loop)
         self._history = watcher.watch(AGAIN_S).moments()
         finding, grown = growth(seen, watcher.last_look)

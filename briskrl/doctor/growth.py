@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +18,12 @@ WORTH = 1.1
 """Of what a step costs with the growth over what it costs without, to be worth a word."""
 FEWEST, FEWEST_LATER = 8, 3
 """Stretches of the first look and of the second."""
+ALONE = 0.9
+"""Share of a phase in a step from which the others are no measure of it."""
 WHOLE = "whole"
 """Stands for all phases together."""
 
 Floats = NDArray[np.float64]
-Cost = Callable[[Stretch], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,6 @@ class Rise:
     name: str
     first: float
     """At birth."""
-    slope: float
-    """For every step of age."""
     at: int
     """Age in steps at the end of the first look."""
     last: float
@@ -47,26 +45,26 @@ class Rise:
 
 def suspects(seen: Observation) -> list[str]:
     """Phases whose cost rose while the loop was watched; `WHOLE` if only their sum did."""
-    return [name for name, stretches, cost in _parts(seen) if _rises(stretches, cost)]
+    return [name for name, stretches in _parts(seen) if _rises(name, stretches)]
 
 
 def rises(seen: Observation, later: Sequence[Stretch]) -> tuple[Rise, ...]:
     """Parts of the loop that cost the more the longer it has run.
 
     A machine that gets busier looks the same for a while, so a cost must have risen while the loop
-    was watched and be higher still when it is looked at again. Phases count by the processor, which
-    no neighbour takes from; growth that none of them shows may still show in the whole.
+    was watched and be higher still when it is looked at again. It slows down all that computes, so
+    a phase must have risen beside the others too. Phases count by the processor; growth that none
+    of them shows, because it is waiting, may still show in the whole.
 
     Args:
         seen: What was watched at first.
         later: Stretches of a second look, when the loop has aged.
     """
-    found = []
-    for name, stretches, cost in _parts(seen):
+    grown = []
+    for name, stretches in _parts(seen):
         again = [stretch for stretch in later if stretch.by_cpu or name == WHOLE]
-        if len(again) >= FEWEST_LATER and _rises(stretches, cost):
-            found.append(_rise(name, stretches, again, cost))
-    grown = [r for r in found if r.now >= GROWTH * r.first and r.now >= ON * r.last]
+        if len(again) >= FEWEST_LATER and _rises(name, stretches) and _rose(name, stretches, again):
+            grown.append(_rise(name, stretches, again))
     phases = [rise for rise in grown if rise.name != WHOLE]
     return tuple(phases or grown)
 
@@ -118,7 +116,7 @@ def _gain(parts: Sequence[Rise], early: Sequence[Stretch], later: Sequence[Stret
 def _wholes(stretches: Sequence[Stretch], *, by_cpu: bool) -> Floats:
     """Seconds of a step, by the processor where its parts are measured by that."""
     if not by_cpu:
-        return _costs(stretches, partial(_of, WHOLE))[1]
+        return _costs(WHOLE, stretches)
     return np.array([sum(s.phases.values()) / s.turn.steps for s in stretches if s.by_cpu])
 
 
@@ -128,41 +126,63 @@ def _of(name: str, stretch: Stretch) -> float:
     return seconds / stretch.turn.steps
 
 
-def _parts(seen: Observation) -> list[tuple[str, Sequence[Stretch], Cost]]:
-    """What may grow, where it was seen, and how its cost is told."""
+def _beside(name: str, stretch: Stretch) -> float:
+    """A phase beside all others, if there are more than a few; the whole beside its CPU time."""
+    cost = _of(name, stretch)
+    if name == WHOLE:
+        return cost / max(1e-9, stretch.turn.cpu_s / stretch.turn.steps)
+    whole = sum(stretch.phases.values()) / stretch.turn.steps
+    return cost / (whole - cost) if cost < ALONE * whole else cost
+
+
+def _parts(seen: Observation) -> list[tuple[str, Sequence[Stretch]]]:
+    """What may grow, and where it was seen."""
     stretches = after_start(seen)
     by_cpu = [stretch for stretch in stretches if stretch.by_cpu]
     names = sorted({name for stretch in by_cpu for name in stretch.phases})
-    parts: list[tuple[str, Sequence[Stretch], Cost]] = [
-        (name, by_cpu, partial(_of, name)) for name in names
-    ]
-    return [*parts, (WHOLE, stretches, partial(_of, WHOLE))]
+    return [*((name, by_cpu) for name in names), (WHOLE, stretches)]
 
 
-def _costs(stretches: Sequence[Stretch], cost: Cost) -> tuple[Floats, Floats]:
-    at = np.array([stretch.steps for stretch in stretches], float)
-    return at, np.array([cost(stretch) for stretch in stretches])
+def _costs(name: str, stretches: Sequence[Stretch]) -> Floats:
+    return np.array([_of(name, stretch) for stretch in stretches])
 
 
-def _rises(stretches: Sequence[Stretch], cost: Cost) -> bool:
+def _rises(name: str, stretches: Sequence[Stretch]) -> bool:
     if len(stretches) < FEWEST:
         return False
-    slope, chance = trend(*_costs(stretches, cost))
-    return slope > 0 and chance < SURE
+    at = np.array([stretch.steps for stretch in stretches], float)
+    beside = np.array([_beside(name, stretch) for stretch in stretches])
+    found = [trend(at, _costs(name, stretches)), trend(at, beside)]
+    return all(slope > 0 and chance < SURE for slope, chance in found)
 
 
-def _rise(name: str, stretches: Sequence[Stretch], again: Sequence[Stretch], cost: Cost) -> Rise:
-    at, costs = _costs(stretches, cost)
-    later = _costs(again, cost)[1]
+def _rose(name: str, stretches: Sequence[Stretch], again: Sequence[Stretch]) -> bool:
+    """Whether it rose far enough since the birth, and went on after the first look."""
+    for measure in (_of, _beside):
+        first, last, now = (
+            float(np.median([measure(name, stretch) for stretch in part]))
+            for part in (stretches[:3], _last(stretches), again)
+        )
+        if now < GROWTH * first or now < ON * last:
+            return False
+    return True
+
+
+def _last(stretches: Sequence[Stretch]) -> Sequence[Stretch]:
+    return stretches[-max(1, len(stretches) // 3) :]
+
+
+def _rise(name: str, stretches: Sequence[Stretch], again: Sequence[Stretch]) -> Rise:
+    at = np.array([stretch.steps for stretch in stretches], float)
+    costs, later = _costs(name, stretches), _costs(name, again)
     slope, _ = trend(at, costs)
     # Where the first stretches are old already, the line through all of them tells of the birth.
     born = float(np.median(costs - slope * at))
     return Rise(
         name=name,
         first=min(max(born, 0.0), float(np.median(costs[:3]))),
-        slope=slope,
         at=int(at[-1]),
-        last=float(np.median(costs[-max(1, len(costs) // 3) :])),
+        last=float(np.median(_costs(name, _last(stretches)))),
         now=float(np.median(later)),
         spread=(float(np.quantile(later, 0.25)), float(np.quantile(later, 0.75))),
     )

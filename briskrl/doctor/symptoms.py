@@ -125,9 +125,10 @@ def dear_store(
     taken = share * seen.s_per_step * num_envs
     if taken < DEAR_STORE * ours:
         return None
-    saved = share * (1 - ours / taken)
     also, told = _dear_sample(seen, sample_s)
-    gain, least = 1 / (1 - saved - also), 1 / (1 - saved)
+    kept = ours / taken * share
+    low, high = seen.share_range("store")
+    gain = _without(share - kept + also, (low - kept, high - kept + also))
     return Finding(
         cause="store",
         title=f"storing transitions takes {100 * share:.0f} % of the time",
@@ -137,7 +138,7 @@ def dear_store(
             *told,
         ),
         advice="write a vector step as one batch instead of pushing transitions one by one",
-        gain=Gain(gain, least, gain),
+        gain=gain,
         basis="predicted",
     )
 
@@ -167,7 +168,7 @@ def dear_records(seen: Observation) -> Finding | None:
         title=f"{'logging' if phase == 'log' else 'saving'} takes {100 * share:.0f} % of the time",
         evidence=(told,) if told else (),
         advice="collect rows and write them together every few seconds; print as seldom",
-        gain=_exactly(1 / (1 - share)),
+        gain=_without(share, seen.share_range("log", "save")),
         basis="predicted",
     )
 
@@ -224,18 +225,20 @@ def many_updates(seen: Observation) -> Finding | None:
     if ratio <= MANY_UPDATES or share < SHARE:
         return None
 
-    def gain(fewer: float) -> float:
-        return 1 / (1 - share * (1 - fewer / ratio))
+    def gain(fewer: float) -> Gain:
+        low, high = (end * (1 - fewer / ratio) for end in seen.share_range("update", "sample"))
+        return _without(share * (1 - fewer / ratio), (low, high))
 
     return Finding(
         cause="updates",
         title=f"learning takes {100 * share:.0f} % of the time",
         evidence=(
             f"{ratio:.2f} updates per transition; with one in 4 transitions it would be "
-            f"{gain(1 / 4):.1f} times as fast, with one in 32 {gain(1 / 32):.1f} times",
+            f"{gain(1 / 4).factor:.1f} times as fast, with one in 32 "
+            f"{gain(1 / 32).factor:.1f} times",
         ),
         advice="one update per transition, or fewer: see the table of ratios in the README",
-        gain=_exactly(gain(MANY_UPDATES)),
+        gain=gain(MANY_UPDATES),
         basis="predicted",
         alters_learning="fewer updates per transition: steps are cheaper, and each teaches less",
     )
@@ -270,6 +273,11 @@ def after_start(seen: Observation) -> Sequence[Stretch]:
     stretches = seen.learning
     slow = _leading(stretches, lambda s: s.turn.own_s > SLOW_START * usual * s.turn.steps)
     return stretches[len(slow) :]
+
+
+def _without(share: float, ends: tuple[float, float]) -> Gain:
+    """The gain of a loop that loses a share of its time, which is between two ends."""
+    return Gain(*(1 / (1 - min(0.999, max(0.0, part))) for part in (share, *ends)))
 
 
 def _exactly(factor: float) -> Gain:

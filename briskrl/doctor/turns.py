@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, hypot, log
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Protocol
 
 import numpy as np
@@ -167,16 +167,17 @@ def compare(
     """
     end = perf_counter() + seconds
     sides: tuple[list[Turn], list[Turn]] = ([], [])
-    untouched: list[Turn] = []
     take_turn(before, 0.0)
-    if watched is not None:
-        for _ in range(FEWEST):
-            _noted(untouched, before, by_wall=by_wall)
+    since = None if watched is None else _Since(before, watched)
     take_turn(after, 0.0)
-    duel = Duel(
-        lambda: _noted(sides[0], before, by_wall=by_wall),
-        lambda: _noted(sides[1], after, by_wall=by_wall),
-    )
+
+    def changed() -> float:
+        rate = _noted(sides[1], after, by_wall=by_wall)
+        if since is not None:
+            since.note(rate)
+        return rate
+
+    duel = Duel(lambda: _noted(sides[0], before, by_wall=by_wall), changed)
     while len(sides[0]) < MOST:
         duel.pair()
         late = perf_counter() >= end or stops()
@@ -186,10 +187,8 @@ def compare(
         return None
     pairs = zip(*sides, strict=True)
     found = duel.estimate()
-    if watched is not None:
-        found = _lasting(found, [turn.own_steps_per_s for turn in untouched], duel, watched)
     return Comparison(
-        gain=_gain(found),
+        gain=_gain(found if since is None else since.or_lasting(found)),
         cpu_gain=_gain(estimate([log(b.steps_per_cpu_s / a.steps_per_cpu_s) for a, b in pairs])),
         pairs=len(sides[0]),
         before=float(np.median([turn.steps_per_s for turn in sides[0]])),
@@ -197,24 +196,60 @@ def compare(
     )
 
 
+class _Since:
+    """A loop's speed before a change was first made, to hold its later speed against.
+
+    There are no pairs here, and the machine may have been slower then. So beside every turn a fixed
+    bit of work is timed, and a gain counts that is there with and without regard to that, and over
+    the time that the loop was watched as well.
+
+    Args:
+        loop: The loop, still untouched.
+        watched: Steps per second of its own that it did when it was watched.
+    """
+
+    def __init__(self, loop: Loop, watched: float) -> None:
+        self._watched = watched
+        self._then: list[tuple[float, float]] = []
+        self._now: list[tuple[float, float]] = []
+        for _ in range(FEWEST):
+            self._then.append((take_turn(loop).own_steps_per_s, _pulse()))
+
+    def note(self, rate: float) -> None:
+        """A turn with the change."""
+        self._now.append((rate, _pulse()))
+
+    def or_lasting(self, found: Estimate) -> Estimate:
+        """What was found in pairs, or the gain since the change if that is clearly larger."""
+        plain = _over([rate for rate, _ in self._now], [rate for rate, _ in self._then])
+        fair = _over([r / p for r, p in self._now], [r / p for r, p in self._then])
+        least = min(plain, fair, key=lambda one: one.ratio)
+        since_watched = float(np.median([rate for rate, _ in self._now])) / self._watched
+        lasts = least.low > max(found.high, LASTING) and since_watched > LASTING
+        return least if lasts else found
+
+
+def _over(now: list[float], then: list[float]) -> Estimate:
+    """How many times as fast, without pairs."""
+    new, old = (estimate([log(rate) for rate in rates]) for rates in (now, then))
+    ratio = new.ratio / old.ratio
+    reach = exp(hypot(log(new.high / new.ratio), log(old.high / old.ratio)))
+    return Estimate(ratio, ratio / reach, ratio * reach, new.pairs)
+
+
+def _pulse() -> float:
+    """How often a fixed bit of work, in Python and in NumPy, could be done in a second."""
+    numbers = np.linspace(1.0, 2.0, 4096)
+    begin = thread_time()
+    for _ in range(100):
+        np.sqrt(numbers).sum()
+    return 1 / max(1e-9, thread_time() - begin)
+
+
 def _noted(turns: list[Turn], loop: Loop, *, by_wall: bool) -> float:
     """One more turn; returns its speed."""
     turns.append(take_turn(loop))
     return turns[-1].steps_per_s if by_wall else turns[-1].own_steps_per_s
-
-
-def _lasting(found: Estimate, untouched: list[float], duel: Duel, watched: float) -> Estimate:
-    """The gain over the time before all turns, if that is clearly the larger one.
-
-    The machine may have been slower then, so both that time and the one that was watched must lag
-    far behind.
-    """
-    first, then = (estimate([log(x) for x in rates]) for rates in (untouched, duel.new_rates))
-    base = max(first.ratio, watched)
-    ratio = then.ratio / base
-    reach = exp(hypot(log(first.high / first.ratio), log(then.high / then.ratio)))
-    since = Estimate(ratio, ratio / reach, ratio * reach, found.pairs)
-    return since if since.low > max(found.high, LASTING) else found
 
 
 def _is_clear(duel: Duel) -> bool:

@@ -66,10 +66,28 @@ class Observation:
         so what computes counts by its CPU time. What waits (for a disk, a worker) counts by the
         wall, less its part of the time that the loop was ready but not running.
         """
-        queued = sum(stretch.turn.queued_s for stretch in self.learning)
-        stretched = 1 + queued / max(1e-9, sum(s.turn.cpu_s for s in self.learning))
+        stretched = self._stretched
         own = {row.name: row.cpu_s + _waited(row, stretched) for row in self.phases}
         return own.get(name, 0.0) / max(1e-12, sum(own.values()))
+
+    def share_range(self, *names: str) -> tuple[float, float]:
+        """Between which the share of some phases together was in four of five stretches."""
+        share = sum(map(self.own_share, names))
+        rows = [row for row in self.phases if row.name in names]
+        by_cpu = not any(_waited(row, self._stretched) for row in rows)
+        shares = [
+            sum(stretch.phases.get(name, 0.0) for name in names) / sum(stretch.phases.values())
+            for stretch in self.learning
+            if stretch.by_cpu == by_cpu and sum(stretch.phases.values()) > 0
+        ]
+        low, high = np.quantile(shares or [share], (0.1, 0.9))
+        return min(share, float(low)), max(share, float(high))
+
+    @property
+    def _stretched(self) -> float:
+        """How many times as long computing took because others had the core."""
+        queued = sum(stretch.turn.queued_s for stretch in self.learning)
+        return 1 + queued / max(1e-9, sum(s.turn.cpu_s for s in self.learning))
 
     @property
     def s_per_step(self) -> float:

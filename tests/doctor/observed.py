@@ -47,7 +47,7 @@ def observe(
                 episodes=None if episodes is None else int(np.sum(episodes[: i + 1])),
                 rss_mb=100.0 if rss is None else rss[i],
                 writes=None if writes is None else int(np.sum(writes[: i + 1])),
-                phases={"update": seconds} if log is None else _split(seconds, 0.1 * log[i]),
+                phases=_split(seconds, shares, None if log is None else 0.1 * log[i]),
                 by_cpu=i % 2 == 1,
             )
         )
@@ -58,8 +58,12 @@ def observe(
     return Observation(tuple(stretches), rows, 1.0)
 
 
-def _split(seconds: float, log_s: float) -> dict[str, float]:
-    return {"update": seconds - log_s, "log": log_s}
+def _split(
+    seconds: float, shares: dict[str, float] | None, log_s: float | None
+) -> dict[str, float]:
+    if log_s is not None:
+        return {"update": seconds - log_s, "log": log_s}
+    return {name: share * seconds for name, share in (shares or {"update": 1.0}).items()}
 
 
 STEADY = [5.0] * COUNT

@@ -48,7 +48,10 @@ def test_a_phase_that_grows_is_told_by_name_though_the_whole_hardly_does() -> No
 def test_growth_that_no_phase_shows_by_the_processor_shows_in_the_whole() -> None:
     def waiting(costs: list[float]) -> Observation:
         seen = observe(costs)
-        stretches = tuple(replace(s, phases={"update": 0.5}) for s in seen.stretches)
+        stretches = tuple(
+            replace(s, phases={"update": 0.5}, turn=replace(s.turn, cpu_s=0.5))
+            for s in seen.stretches
+        )
         return replace(seen, stretches=stretches)
 
     seen, later = waiting(RISING), waiting([20.0] * 6).stretches
@@ -67,3 +70,9 @@ def test_growth_that_costs_little_at_that_age_is_not_worth_a_word() -> None:
     grown = rises(seen, later)
     assert [rise.name for rise in grown] == ["log"]
     assert growth(seen, later) == (None, set())
+
+
+def test_a_machine_that_gets_slower_is_no_growth() -> None:
+    seen = observe(RISING, log=[0.4 * cost for cost in RISING])
+    later = observe([20.0] * 6, log=[8.0] * 6).stretches
+    assert rises(seen, later) == ()

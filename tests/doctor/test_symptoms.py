@@ -92,6 +92,18 @@ def test_shares_count_computing_by_the_processor_and_waiting_by_the_wall() -> No
     assert seen.own_share("eval") == 0
 
 
+def test_a_share_lies_between_those_of_most_stretches() -> None:
+    log = [1.0] * (COUNT // 2) + [3.0] * (COUNT // 2)
+    seen = observe(STEADY, log=log)
+    rows = (
+        PhaseRow("update", 0.6, wall_s=6.0, cpu_s=6.0, calls=1, p50_us=1, p95_us=1),
+        PhaseRow("log", 0.4, wall_s=4.0, cpu_s=4.0, calls=1, p50_us=1, p95_us=1),
+    )
+    low, high = replace(seen, phases=rows).share_range("log")
+    assert low == pytest.approx(0.2, abs=0.02)
+    assert high == pytest.approx(0.6, abs=0.04)
+
+
 def test_writes_are_ascribed_to_what_they_go_with() -> None:
     rng = np.random.default_rng(1)
     episodes = rng.integers(3, 9, COUNT)
