@@ -16,9 +16,13 @@ import re
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from statistics import median
+from threading import Event, Thread
+from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -35,6 +39,8 @@ MINUTE_S, START_S, STARTING = 60.0, 0.5, 10
 """Of a start: the time it is looked at, the length of a turn, and how many may be slow."""
 AT_AGE_S = 0.2
 """Length of a turn of loops that have reached an age."""
+STOPPED_S, AGAIN = 4.0, 4
+"""A pause of the whole process that spoils an examination, and how often to try."""
 NEAR = 1.2
 """A promise this many times too high or too low is kept."""
 
@@ -52,11 +58,45 @@ def main() -> None:
                 for plant in SETS[name] + (HEALTHY[name] if args.healthy else ()):
                     if not args.only or plant.name in args.only:
                         healthy = plant in HEALTHY[name]
-                        row = examine_plant(plant, args, healthy=healthy)
+                        row = _undisturbed(partial(examine_plant, plant, args, healthy=healthy))
                         _tell({"set": name, "run": run, "busy": args.busy, **row}, args.out)
                         counts.update((name, run, what) for what in _merits(row, healthy))
     for (name, run, what), count in sorted(counts.items()):
         print(f"{name} set, run {run}: {count} {what}")
+
+
+def _undisturbed(examine: Callable[[], dict[str, object]]) -> dict[str, object]:
+    """The first of a few examinations in which nobody stopped this process for seconds."""
+    for _ in range(AGAIN):
+        with Heart() as heart:
+            row = examine()
+        if heart.longest_s < STOPPED_S:
+            break
+    return {**row, "stopped_s": round(heart.longest_s, 1)}
+
+
+class Heart:
+    """Beats while it is entered; its longest pause tells whether the process was stopped."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._ended = Event()
+        self._thread = Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> Heart:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        last = perf_counter()
+        while not self._ended.wait(0.5):
+            now = perf_counter()
+            self.longest_s = max(self.longest_s, now - last - 0.5)
+            last = now
 
 
 def _merits(row: dict[str, object], healthy: bool) -> list[str]:
