@@ -18,7 +18,7 @@ from briskrl.doctor.findings import find, from_experiment, rank
 from briskrl.doctor.growth import growth, suspects
 from briskrl.doctor.report import Finding, Moment, Outcome, Report, Speed
 from briskrl.doctor.symptoms import many_updates, symptoms
-from briskrl.doctor.turns import FEWEST, TURN_S, Comparison, Loop, compare, take_turn
+from briskrl.doctor.turns import FEWEST, Comparison, Loop, compare, take_turn
 from briskrl.doctor.watch import STRETCH_S, Observation, Watcher
 from briskrl.train.machine import num_cores
 
@@ -284,11 +284,11 @@ def settle(loop: Loop) -> None:
 
 
 def conclusive_s(seen: Observation) -> float:
-    """Seconds for as many pairs of turns as an interval needs."""
-    # Where a stretch is no longer than it was asked to be, several rounds fit into it.
+    """Seconds for as many pairs of turns as an interval needs, where turns take long."""
     usual = float(np.median([stretch.turn.wall_s for stretch in seen.settled]))
-    turn_s = usual if usual > 1.5 * STRETCH_S else TURN_S
-    return min(MOST_S, LEAST_S + 2 * FEWEST * turn_s)
+    # Where a stretch is no longer than it was asked to be, turns are short enough for any slice.
+    is_long = usual > 1.5 * STRETCH_S
+    return min(MOST_S, LEAST_S + 2 * FEWEST * usual) if is_long else LEAST_S
 
 
 PHASES = {
