@@ -216,6 +216,8 @@ class CodeSubject:
             cause=cause if cause.startswith("write") else "console",
             change="print less often",
             open=lambda: Treated(self._loop, console.hush, console.restore),
+            # Loggers and files of the loop's own write on.
+            partial=True,
         )
         if gc.isenabled():
             yield Experiment(

@@ -28,6 +28,8 @@ WATCHED_S = 3.0
 """Shortest look at a loop."""
 AGAIN_S, AGED = 1.0, 2.0
 """Second look, when the loop has aged, and how many times as old it should be."""
+AGEING_S = 8.0
+"""Seconds to get older that are granted beyond the budget if something seems to grow."""
 COVERING = 1.3
 """Gain of a cause that may hide others."""
 LEAST_S, MOST_S = 1.0, 10.0
@@ -133,7 +135,7 @@ class Examination:
         """Whether the loop has become slower with age; if it seems so, it gets older first."""
         self._say("watching again")
         if suspects(seen):
-            end = perf_counter() + max(self._left() - AGAIN_S, WATCHED_S)
+            end = perf_counter() + max(self._left() - AGAIN_S, AGEING_S)
             while loop.steps < AGED * seen.stretches[-1].steps and perf_counter() < end:
                 take_turn(loop)
         self._history = watcher.watch(AGAIN_S).moments()

@@ -34,6 +34,8 @@ class Experiment:
     """Gain from which it is a finding; None if it only answers a question."""
     lasts: bool = False
     """Whether the change may outlast the turns in which it is made."""
+    partial: bool = False
+    """Whether it may cure a part only of its cause."""
     context: str = ""
     """What was measured beforehand and belongs to the answer."""
 

@@ -43,12 +43,18 @@ def find(
     by_cause: dict[str, list[Finding]] = {}
     for experiment, outcome in tried:
         finding = from_experiment(experiment, outcome)
-        if finding is not None:
+        if finding is not None and not (experiment.partial and _is_less(finding, symptoms)):
             by_cause.setdefault(finding.cause, []).append(finding)
     for symptom in symptoms:
         by_cause.setdefault(symptom.cause, []).append(symptom)
     merged = [merge(findings) for findings in by_cause.values()]
     return rank(merged)
+
+
+def _is_less(finding: Finding, symptoms: Sequence[Finding]) -> bool:
+    """Whether all of its cause clearly costs more than what was saved."""
+    alike = [symptom for symptom in symptoms if symptom.cause == finding.cause]
+    return any(symptom.gain.low > finding.gain.high for symptom in alike)
 
 
 def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -70,6 +70,15 @@ def test_one_finding_per_cause_with_the_best_proof_and_all_evidence() -> None:
     assert len(found[0].evidence) == 3
 
 
+def test_what_cures_a_part_only_gives_way_to_what_all_of_it_costs() -> None:
+    hush = experiment("write-per-step", partial=True)
+    tried = [(hush, outcome(hush, comparison(1.1)))]
+    (found,) = find(tried, [finding("write-per-step", 1.6)])
+    assert (found.basis, found.gain.factor) == ("predicted", 1.6)
+    (found,) = find(tried, [finding("write-per-step", 1.1)])
+    assert found.basis == "measured"
+
+
 def test_findings_are_ranked_by_gain_and_ceilings_come_last() -> None:
     found = find(
         [],

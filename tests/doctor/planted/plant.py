@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
@@ -59,6 +62,7 @@ class Plant:
 
     def examine(self, folder: Path, seconds: float) -> Report:
         """The report on the loop."""
+        give_back_memory()
         with self.around(folder):
             if isinstance(self.loop, TrainConfig):
                 return examine(TrainSubject(self.loop), budget_s=seconds)
@@ -99,6 +103,14 @@ class Plant:
             return Treated(loop, partial(_call, switch, advised), partial(_call, switch, now))
         assert self.cured is not None, f"{self.name} has no cure"
         return as_loop(self.cured(folder))
+
+
+def give_back_memory() -> None:
+    """Return what earlier loops have freed to the system; a leak would fill that first."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+    if trim is not None:
+        trim(0)
 
 
 def as_loop(hand: Hand) -> CallLoop:
