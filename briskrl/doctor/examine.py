@@ -300,7 +300,7 @@ PHASES = {
     "updates": ("update", "sample"),
     "small-batch": ("update", "sample"),
     "overlap": ("update", "act"),
-    "threads": ("update", "env", "act"),
+    "threads": ("update", "act"),
 }
 """Phases that a cause can make cheaper; others have no phase of their own."""
 
