@@ -21,7 +21,7 @@ import numpy as np
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
-from briskrl.core.types import EpisodeStats, Row
+from briskrl.core.types import Batch, EpisodeStats, Row
 from briskrl.fused.team import MOST_WAIT, SLACK_S, Retreat, Worker
 from briskrl.train.collector import Collecting
 from briskrl.train.learner import ReplayLearner
@@ -97,11 +97,7 @@ class Overlap:
         batch = self._learner.draw(self.owed)
         if batch is not None:
             self._before_draw = before
-            running = self._under_way or _Updates(0, self._algo.updates, drawn=True)
-            with self._timer[Phase.UPDATE]:
-                self._engine.foretell(
-                    batch, self.owed, running.after, running.after + running.number
-                )
+            self._foretell(batch)
         self.finish()
 
     def finish(self) -> None:
@@ -126,6 +122,14 @@ class Overlap:
         if self._before_draw is not None:
             self._rng.bit_generator.state = self._before_draw
             self._before_draw = None
+
+    def _foretell(self, batch: Batch) -> None:
+        running = self._under_way or _Updates(0, self._algo.updates, drawn=True)
+        now = self._timer.clock
+        begin = now()
+        self._engine.foretell(batch, self.owed, running.after, running.after + running.number)
+        # The phase itself has been entered by the thread that does the updates.
+        self._timer[Phase.UPDATE].add(now() - begin)
 
     def _learn_aside(self, updates: _Updates, _: int) -> None:
         begin = thread_time()
