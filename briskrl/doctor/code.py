@@ -11,7 +11,7 @@ from typing import Any
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.doctor.examine import Teller, examine
-from briskrl.doctor.experiments import Experiment, Skipped
+from briskrl.doctor.experiments import WORTH, WORTH_A_CORE, Experiment, Skipped
 from briskrl.doctor.report import Report
 from briskrl.doctor.symptoms import record_cause
 from briskrl.doctor.turns import Loop
@@ -196,6 +196,7 @@ class CodeSubject:
                 change=f"torch.set_num_threads({count})",
                 open=_with(self._loop, torch.set_num_threads, count, now),
                 context=f"{now} threads on {cores} cores",
+                worth=WORTH_A_CORE if count > now else WORTH,
             )
         yield Experiment(
             name="denormals",

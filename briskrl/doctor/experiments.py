@@ -12,6 +12,8 @@ from briskrl.doctor.watch import Observation
 
 WORTH = 1.05
 """Gain that is worth a change of settings which does not alter what is learnt."""
+WORTH_A_CORE = 1.25
+"""Gain that is worth the time of another core, which others may need."""
 
 
 @dataclass(frozen=True, slots=True)

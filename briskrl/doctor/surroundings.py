@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from briskrl.algos.config import DQNConfig, OnPolicyConfig
-from briskrl.doctor.experiments import Experiment, Skipped
+from briskrl.doctor.experiments import WORTH, WORTH_A_CORE, Experiment, Skipped
 from briskrl.doctor.lab import Lab
 from briskrl.doctor.symptoms import record_cause
 from briskrl.doctor.training import pushing_one_by_one, without_logs
@@ -84,6 +84,7 @@ def threads(lab: Lab) -> Iterator[Experiment | Skipped]:
             f"Would {count} thread{'s' * (count > 1)} be faster than {now}?",
             "threads",
             {"threads": count},
+            worth=WORTH_A_CORE if count > now else WORTH,
         )
     if isinstance(lab.config.algo_config, DQNConfig):
         yield from _overlaps(lab, cores)
@@ -99,7 +100,7 @@ def _overlaps(lab: Lab, cores: int) -> Iterator[Experiment | Skipped]:
         yield Skipped(name, question, why)
     else:
         on = {"overlap": True}
-        yield lab.change(name, question, "overlap", on, alters=LAG, worth=1.1)
+        yield lab.change(name, question, "overlap", on, alters=LAG, worth=WORTH_A_CORE)
 
 
 def env_counts(lab: Lab) -> Iterator[Experiment]:

@@ -84,6 +84,7 @@ SECOND = (
 SECOND_HEALTHY = (
     Plant("DQN by hand", ("env",), CartPoleDQN),
     Plant("actor-critic by hand", (), NumpyA2C),
-    Plant("PPO of ours", (), TrainConfig(env="cartpole", algo="ppo")),
+    Plant("PPO of ours", ("threads",), TrainConfig(env="cartpole", algo="ppo")),
 )
-"""Loops without a fault. Gymnasium's environments take a large part of the first."""
+"""Loops without a fault. Gymnasium's environments take a large part of the first, and where a second
+core is idle the last leaves it so."""
