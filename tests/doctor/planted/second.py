@@ -86,5 +86,5 @@ SECOND_HEALTHY = (
     Plant("actor-critic by hand", (), NumpyA2C),
     Plant("PPO of ours", ("threads",), TrainConfig(env="cartpole", algo="ppo")),
 )
-"""Loops without a fault. Gymnasium's environments take a large part of the first, and where a second
-core is idle the last leaves it so."""
+"""Loops without a fault. Gymnasium's environments take a large part of the first, and the last
+leaves a second core idle where there is one."""
