@@ -129,11 +129,10 @@ def test_experiments_get_time_for_an_interval_even_if_that_leaves_others_out() -
     assert report.outcomes[-1].verdict == "missing"
 
 
-def test_a_phase_that_takes_long_because_it_grows_is_told_as_growth_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("briskrl.doctor.examine.WATCHED_S", 1.5)
-    report = examine(SleepingSubject(make=GrowingLoop), budget_s=4)
+# How far a loop grows while it is watched depends on what else the machine does.
+@pytest.mark.slow
+def test_a_phase_that_takes_long_because_it_grows_is_told_as_growth_alone() -> None:
+    report = examine(SleepingSubject(make=GrowingLoop), budget_s=12)
     assert [finding.cause for finding in report.findings] == ["growth"]
     assert "its log phase" in report.findings[0].evidence[0]
 
