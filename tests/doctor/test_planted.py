@@ -12,9 +12,10 @@ import pytest
 
 from briskrl.doctor.examine import examine
 from briskrl.doctor.legacy import LegacySubject
+from briskrl.fused.calibration.timing import torch_threads
 from tests.doctor.planted.plant import Plant
 from tests.doctor.planted.sets import HEALTHY, SETS
-from tests.doctor.planted.surroundings import busy_core, torch_threads
+from tests.doctor.planted.surroundings import busy_core
 
 QUICK = {
     "store": 6.0,

@@ -155,6 +155,46 @@ def _add_entropies(ends, rows, space):
     return found
 
 
+@inlined
+def _surrogate(ratio, worth, clip):
+    """PPO's clipped gain, and its slope with respect to the log probability."""
+    limited = min(1 + clip, max(1 - clip, ratio))
+    # Written so that NaN goes through.
+    through = not ratio * worth > limited * worth
+    return min(ratio * worth, limited * worth), worth * ratio if through else 0.0
+
+
+@inlined
+def _set_logit_slopes(ends, action, r, slope, bonus, space, out):
+    """Write one row's slopes: of its log probability, times `slope`, and of its entropies."""
+    choices = ends.shape[0]
+    size = ends[choices - 1]
+    for d in range(choices):
+        at = r * choices + d
+        per_total = 1 / space.total[at]
+        begin = _begin_of(ends, d)
+        for i in range(begin, ends[d]):
+            # Chances of 0, illegal or vanishing, leave a slope of 0.
+            log_chance = space.shifted[r * size + i] - space.log_total[at]
+            chance = space.chance[r * size + i] * per_total
+            out[r, i] = chance * (bonus * (log_chance + space.entropy[at]) - slope)
+        out[r, begin + action[r, d]] += slope
+
+
+@inlined
+def _value_error(value, value_then, ret, clip):
+    """The squared error of a value, and half its slope.
+
+    Where clipping around an older value makes the error larger, that is constant: its slope is 0.
+    """
+    error, moved = value - ret, value - value_then
+    if clip > 0 and abs(moved) > clip:
+        limited = value_then + math.copysign(clip, moved) - ret
+        if limited * limited > error * error:
+            return limited * limited, 0.0
+    return error * error, error
+
+
 @helper
 def policy_slopes(
     logits,
@@ -202,8 +242,6 @@ def policy_slopes(
     share = 1 / count
     bonus = entropy_coef * share
     rows = logits.shape[0]
-    choices = ends.shape[0]
-    size = ends[choices - 1]
     soften(logits, mask, ends, 0, rows, space)
     entropies = _add_entropies(ends, rows, space)
     ratios = space.ratio[:rows]
@@ -213,44 +251,22 @@ def policy_slopes(
         divergence -= 1 + ratios[r]
     exp_all(ratios, ratios)
 
-    loss, squares, clipped = 0.0, 0.0, 0
+    gains, squares, clipped = 0.0, 0.0, 0
     for r in range(rows):
         ratio = ratios[r]
         worth = float(weight[r]) * advantage[r]
         divergence += ratio
         if clip > 0:
-            limited = min(1 + clip, max(1 - clip, ratio))
-            # Written so that NaN goes through.
-            through = not ratio * worth > limited * worth
-            slope = -worth * ratio * share if through else 0.0
-            loss -= min(ratio * worth, limited * worth)
+            gain, slope = _surrogate(ratio, worth, clip)
             clipped += abs(ratio - 1) > clip
         else:
-            slope = -worth * share
-            loss -= worth * _log_prob(ends, action, r, r, space)
-
-        for d in range(choices):
-            at = r * choices + d
-            per_total = 1 / space.total[at]
-            begin = _begin_of(ends, d)
-            for i in range(begin, ends[d]):
-                # Chances of 0, illegal or vanishing, leave a slope of 0.
-                log_chance = space.shifted[r * size + i] - space.log_total[at]
-                chance = space.chance[r * size + i] * per_total
-                logit_slope[r, i] = chance * (bonus * (log_chance + space.entropy[at]) - slope)
-            logit_slope[r, begin + action[r, d]] += slope
-
-        error = float(value[r, 0]) - ret[r]
-        moved = float(value[r, 0]) - value_then[r]
+            gain, slope = worth * _log_prob(ends, action, r, r, space), worth
+        gains += gain
+        _set_logit_slopes(ends, action, r, -slope * share, bonus, space, logit_slope)
+        squared, error = _value_error(float(value[r, 0]), value_then[r], ret[r], clip_value)
         value_slope[r, 0] = 2 * value_coef * error * share
-        squared = error * error
-        if clip_value > 0 and abs(moved) > clip_value:
-            limited_error = value_then[r] + math.copysign(clip_value, moved) - ret[r]
-            if limited_error * limited_error > squared:
-                squared = limited_error * limited_error
-                value_slope[r, 0] = 0.0
         squares += squared
-    sums[0] += loss
+    sums[0] -= gains
     sums[1] += squares
     sums[2] += entropies
     sums[3] += divergence

@@ -9,10 +9,11 @@ from functools import partial
 
 from briskrl.algos.config import DQNConfig
 from briskrl.envs.gym.config import GymConfig
+from briskrl.fused.calibration.timing import torch_threads
 from briskrl.train.config import TrainConfig
 from tests.doctor.planted.envs import PACKAGE
 from tests.doctor.planted.plant import Plant
-from tests.doctor.planted.surroundings import console, torch_threads
+from tests.doctor.planted.surroundings import console
 from tests.doctor.planted.victim import Victim
 
 

@@ -16,12 +16,13 @@ from functools import partial
 
 from briskrl.algos.config import DQNConfig, OnPolicyConfig
 from briskrl.envs.gym.config import GymConfig
+from briskrl.fused.calibration.timing import torch_threads
 from briskrl.train.config import TrainConfig
 from tests.doctor.planted.cartpole_dqn import CartPoleDQN
 from tests.doctor.planted.envs import PACKAGE
 from tests.doctor.planted.numpy_a2c import NumpyA2C
 from tests.doctor.planted.plant import Plant
-from tests.doctor.planted.surroundings import console, torch_threads
+from tests.doctor.planted.surroundings import console
 
 UNEVEN = TrainConfig(
     env="gym:brisk-loading-v0",

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch
-
 
 @contextmanager
 def console(folder: Path) -> Iterator[None]:
@@ -21,17 +19,6 @@ def console(folder: Path) -> Iterator[None]:
             yield
         finally:
             sys.stdout, sys.stderr = before
-
-
-@contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Torch with so many threads, for a while."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

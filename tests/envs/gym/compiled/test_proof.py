@@ -69,7 +69,7 @@ def test_by_name_it_is_refused_where_there_is_none() -> None:
         make_env("gym:MountainCar-v0", 2, config=COMPILED)
 
 
-def refused(why: str) -> None:
+def assert_refused(why: str) -> None:
     """Auto falls back and tells, and asking by name is an error that says the same."""
     found = offer(PLAIN)
     assert found.stand_in is None
@@ -88,7 +88,7 @@ def test_a_registered_wrapper_is_noticed(table: dict[str, Any]) -> None:
     wrapper = WrapperSpec("TransformReward", "gymnasium.wrappers:TransformReward", half)
     register(entry_point=CartPoleEnv, additional_wrappers=(wrapper,))
     assert isinstance(PLAIN.make(), TransformReward)
-    refused("wrapped in TransformReward")
+    assert_refused("wrapped in TransformReward")
 
 
 def test_the_same_class_under_another_id_and_limit_is_taken(table: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ def test_an_entry_point_that_gives_something_else_is_noticed(
     monkeypatch.setattr(
         "gymnasium.envs.classic_control.cartpole.CartPoleEnv", OtherCartPole, raising=True
     )
-    refused("OtherCartPole")
+    assert_refused("OtherCartPole")
 
 
 def patched(monkeypatch: pytest.MonkeyPatch, name: str, change: Any) -> None:
@@ -140,7 +140,7 @@ def test_other_physics_of_the_same_class_are_noticed(
     monkeypatch: pytest.MonkeyPatch, attribute: str, value: Any
 ) -> None:
     patched(monkeypatch, "__init__", lambda self, _: setattr(self, attribute, value))
-    refused("is not equal")
+    assert_refused("is not equal")
 
 
 def test_one_more_random_number_in_a_reset_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_one_more_random_number_in_a_reset_is_noticed(monkeypatch: pytest.Monkey
         return result
 
     patched(monkeypatch, "reset", draw)
-    refused("obs in step")
+    assert_refused("obs in step")
 
 
 def test_another_reward_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_another_reward_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         return obs, 2.0 if terminated else 1.0, terminated, truncated, info
 
     patched(monkeypatch, "step", pay_for_falling)
-    refused("reward in step")
+    assert_refused("reward in step")
     monkeypatch.undo()
     assert offer(PLAIN).stand_in is not None
 
@@ -172,7 +172,7 @@ def test_one_that_raises_where_play_seldom_comes_is_left_to_the_others(
         return result
 
     patched(monkeypatch, "step", fail)
-    refused("RuntimeError: off the rails")
+    assert_refused("RuntimeError: off the rails")
 
 
 def test_arguments_that_gymnasium_does_not_know_are_its_own_error() -> None:
