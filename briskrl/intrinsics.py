@@ -1,4 +1,4 @@
-"""Numbers that several threads of compiled code see at once, and a clock for them."""
+"""Numbers that several threads of compiled code see at once, a clock for them, held arguments."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core.datamodel import models
+from numba.extending import NativeValue, intrinsic, register_model, unbox
 
-from briskrl.jit import helper, sched_yield
+from briskrl.jit import helper, kernel, sched_yield
 
 GONE = 200_000
 """Cycles after which an offered core has been used by others; some thousand are usual."""
@@ -87,3 +88,50 @@ def offer_core():
     begin = cycles()
     sched_yield()
     return cycles() - begin > GONE
+
+
+class HeldType(types.Type):
+    """The type of a Held in compiled code: a pointer to what it holds."""
+
+    def __init__(self, value: types.Type) -> None:
+        self.value = value
+        super().__init__(f"Held({value})")
+
+
+register_model(HeldType)(models.OpaqueModel)
+
+
+@unbox(HeldType)
+def _address_of(kind, held, call):
+    number = call.pyapi.object_getattr_string(held, "address")
+    pointer = call.pyapi.long_as_voidptr(number)
+    call.pyapi.decref(number)
+    return NativeValue(pointer)
+
+
+@intrinsic
+def opened(typing, held):
+    """What a Held holds."""
+
+    def generate(context, builder, signature, values):
+        kind = context.get_value_type(signature.return_type)
+        return builder.load(builder.bitcast(values[0], kind.as_pointer()))
+
+    return held.value(held), generate
+
+
+@intrinsic
+def _store(typing, memory, value):
+    def generate(context, builder, signature, values):
+        array = context.make_array(signature.args[0])(context, builder, values[0])
+        kind = context.get_value_type(signature.args[1])
+        builder.store(values[1], builder.bitcast(array.data, kind.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(memory, value), generate
+
+
+@kernel
+def hold(memory, value):
+    """Write what a value looks like in compiled code into a memory of bytes."""
+    _store(memory, value)

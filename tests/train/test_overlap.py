@@ -54,7 +54,7 @@ def test_batches_are_drawn_and_the_target_asked_before_their_updates_begin(tmp_p
 
     def look(session):
         engine = session.algo.engines.now
-        rules = [lessons.ours.rules.tolist() for lessons in engine._lessons.values()]
+        rules = [duty.lesson.rules.tolist() for duty in engine._duties.values()]
         seen.append(max((rule[-1] for rule in rules), default=0))
 
     trained(tmp_path, "dqn", look, target_every=50, num_envs=64)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from briskrl.algos.fused.values.kernels import UPDATES, do_update
 from briskrl.fused.intrinsics import flush_denormals, restore_denormals
+from briskrl.intrinsics import opened
 from briskrl.jit import kernel
 from briskrl.memory.source.kernels import draw_batch, feed_back
 
 
 @kernel
-def update_in_turn(source, lesson, replica, rooms):
-    """Draw, update and feed back, once per update of a lesson.
+def update_in_turn(source, held):
+    """Draw, update and feed back, once per update of a task.
 
     Args:
         source: Where batches come from; they lie where the lesson reads them.
-        lesson: What to learn, see `update_values`, as for the next two.
-        replica: The same for a partner.
-        rooms: Where to compute.
+        held: The task, see `update_values`.
     """
+    task = opened(held)
     control = flush_denormals()
-    for k in range(lesson.rules[UPDATES]):
+    for k in range(task.lesson.rules[UPDATES]):
         draw_batch(source, k)
-        do_update(lesson, replica, rooms, k)
-        feed_back(source, k, lesson.errors)
+        do_update(task, k)
+        feed_back(source, k, task.lesson.errors)
     restore_denormals(control)

@@ -25,6 +25,7 @@ from briskrl.fused.network import (
     build_work,
 )
 from briskrl.fused.plan import Plan
+from briskrl.held import Held
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.build import QNetwork
 from briskrl.nets.flat import SPARE, FlatParameters
@@ -41,17 +42,17 @@ PATIENCE = 3000
 what comes between two rounds of updates, as one that has slept must first be brought in step."""
 
 
-UpdateLoop = Callable[[kernels.Lesson, kernels.Lesson, tuple[kernels.Room, ...]], None]
-"""loop(lesson, replica, rooms) does the updates of a lesson with `kernels.do_update`, in order."""
+HeldTask = Held[kernels.Task]
+UpdateLoop = Callable[[HeldTask], None]
+"""loop(task) does the updates of a task with `kernels.do_update`, in order."""
 
 
-class _Lessons(NamedTuple):
-    """What updates of one batch's buffers are about."""
+class _Duty(NamedTuple):
+    """What is to be done with one batch's buffers."""
 
     batch: Batch
-    ours: kernels.Lesson
-    partners: kernels.Lesson
-    """With a network and an optimiser of the partner's own, if there is a partner."""
+    lesson: kernels.Lesson
+    task: HeldTask
 
 
 class FusedValues:
@@ -106,14 +107,15 @@ class FusedValues:
         )
         self._acting = build_work(plan, parts.online_flat, self._gradients, 0, 0)
         self._reading = build_reading(parts.online.inputs, dtype)
+        self._acts = Held(kernels.Actor(self._actor, self._heads, self._reading, self._acting))
         self._optimiser = build_optimiser(parts.guard, parts.online_flat)
         self._greedy = np.zeros(0, np.int64)
         self._noise_size = plan.num_noise
         self._totals = np.zeros(2)
         self._board = np.zeros(kernels.BOARD_SIZE, np.int64)
         self._partners_optimiser = _copy_of_optimiser(self._partner, self._optimiser)
-        self._lessons: dict[int, _Lessons] = {}
-        self._now: _Lessons | None = None
+        self._duties: dict[int, _Duty] = {}
+        self._now: _Duty | None = None
         self._has_assistant = threads > 1 and not overlap
         self._assistant: Assistant | None = None
         self.refresh()
@@ -123,8 +125,8 @@ class FusedValues:
         pack_net(self._online)
         pack_net(self._target)
         self._board[kernels.IN_STEP] = 0
-        for lessons in self._lessons.values():
-            lessons.ours.rules[kernels.FORETOLD] = 0
+        for duty in self._duties.values():
+            duty.lesson.rules[kernels.FORETOLD] = 0
         self.publish()
 
     def refresh_target(self) -> None:
@@ -148,10 +150,7 @@ class FusedValues:
             self._actor.noise[:] = parts.online.draw_noise(parts.acting_noise).numpy()
             pack_net(self._actor)
         kernels.act_greedily(
-            self._actor,
-            self._heads,
-            self._reading,
-            self._acting,
+            self._acts,
             obs.reshape(count, -1),
             _NO_MASK if mask is None else mask,
             self._explore.draw(count),
@@ -171,14 +170,14 @@ class FusedValues:
             before: How many were done before.
             loop: Compiled code that does them, for callers who have something to do in between.
         """
-        self._now = lessons = self._lessons_on(batch)
-        lesson = lessons.ours
+        self._now = duty = self._duty_on(batch)
+        lesson = duty.lesson
         rules = updates, before, self._period, self._parts.config.double
         lesson.rules[: kernels.FORETOLD] = rules
         self._draw_noise(lesson, updates)
         if self._assistant is not None:
             self._assistant.wake()
-        loop(lesson, lessons.partners, self._rooms)
+        loop(duty.task)
         lesson.rules[kernels.FORETOLD] = 0
         self._parts.guard.check()
         errors: Floats = lesson.errors
@@ -197,12 +196,12 @@ class FusedValues:
         if not self._can_foretell or before // period > now // period:
             return
         to_come = min(updates, period - before % period)
-        kernels.foretell(self._lessons_on(batch).ours, self._acting, to_come)
+        kernels.foretell(self._duty_on(batch).task, to_come)
 
     def expect(self, batch: Batch) -> None:
         """Another thread is about to begin updates; `assist` will wait for their end."""
         self._board[kernels.LEAVE] = 0
-        self._now = self._lessons_on(batch)
+        self._now = self._duty_on(batch)
 
     def let_go(self) -> None:
         """Tell `assist` that the updates are done."""
@@ -211,7 +210,7 @@ class FusedValues:
     def assist(self) -> None:
         """Lend updates in another thread a hand until they are done."""
         if self._now is not None and self._splits:
-            kernels.assist(self._now.partners, self._rooms, FOREVER)
+            kernels.assist(self._now.task, FOREVER)
 
     def drain(self) -> dict[str, float]:
         """See ValueEngine."""
@@ -231,26 +230,27 @@ class FusedValues:
         config = self._parts.config
         return config.target_every if config.target_unit == "updates" else 0
 
-    def _lessons_on(self, batch: Batch) -> _Lessons:
-        """The lesson about a batch's buffers, which come again and again."""
-        found = self._lessons.get(id(batch))
+    def _duty_on(self, batch: Batch) -> _Duty:
+        """What is to be done with a batch's buffers, which come again and again."""
+        found = self._duties.get(id(batch))
         if found is None or found.batch is not batch:
-            found = self._add_lessons(batch)
+            found = self._add_duty(batch)
         if self._has_assistant and found is not self._now:
             self._dismiss()
-            self._hire(found.partners)
+            self._hire(found.task)
         return found
 
-    def _add_lessons(self, batch: Batch) -> _Lessons:
-        ours = partners = self._prepare(batch)
+    def _add_duty(self, batch: Batch) -> _Duty:
+        lesson = replica = self._prepare(batch)
         if self._splits:
-            partners = ours._replace(online=self._partner, optimiser=self._partners_optimiser)
-            if not self._lessons:
-                # Compiled here and now: a thread would be at it while the first updates are done.
-                kernels.assist(partners, self._rooms, 0)
-        if len(self._lessons) == BATCHES:
-            self._lessons.pop(next(iter(self._lessons)))
-        added = self._lessons[id(batch)] = _Lessons(batch, ours, partners)
+            replica = lesson._replace(online=self._partner, optimiser=self._partners_optimiser)
+        task = Held(kernels.Task(lesson, replica, self._rooms, self._acting))
+        if self._splits and not self._duties:
+            # Compiled here and now: a thread would be at it while the first updates are done.
+            kernels.assist(task, 0)
+        if len(self._duties) == BATCHES:
+            self._duties.pop(next(iter(self._duties)))
+        added = self._duties[id(batch)] = _Duty(batch, lesson, task)
         return added
 
     def _prepare(self, batch: Batch) -> kernels.Lesson:
@@ -283,15 +283,15 @@ class FusedValues:
             board=self._board,
         )
 
-    def _hire(self, replica: kernels.Lesson) -> None:
+    def _hire(self, task: HeldTask) -> None:
         # Nothing here refers to this object, which the thread would keep alive.
-        board, rooms = self._board, self._rooms
+        board = self._board
         board[kernels.LEAVE] = 0
 
         def leave() -> None:
             board[kernels.LEAVE] = 1
 
-        self._assistant = Assistant(lambda: kernels.assist(replica, rooms, PATIENCE), leave)
+        self._assistant = Assistant(lambda: kernels.assist(task, PATIENCE), leave)
         self._end = weakref.finalize(self, self._assistant.stop)
 
     def _dismiss(self) -> None:

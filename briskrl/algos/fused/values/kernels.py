@@ -28,7 +28,7 @@ from briskrl.fused.kernels import (
     pack,
     take_rows,
 )
-from briskrl.intrinsics import cycles, exchange_if, look, offer_core, publish
+from briskrl.intrinsics import cycles, exchange_if, look, offer_core, opened, publish
 from briskrl.jit import helper, kernel, sched_yield, usleep
 from briskrl.nets.kernels import within
 
@@ -48,9 +48,19 @@ class Transitions(NamedTuple):
     """(K, B, A), or (1, 0, 0) if every action is legal."""
 
 
+class Actor(NamedTuple):
+    """Who acts."""
+
+    net: Any
+    heads: Any
+    reading: Any
+    work: Any
+
+
 @kernel
-def act_greedily(net, heads, reading, work, obs, mask, draws, epsilon, greedy, out):
+def act_greedily(actor, obs, mask, draws, epsilon, greedy, out):
     """Write actions (N,): greedy ones for observations (N, F), random ones for a share epsilon."""
+    net, heads, reading, work = opened(actor)
     control = flush_denormals()
     for first in range(0, obs.shape[0], TILE_ROWS):
         rows = min(TILE_ROWS, obs.shape[0] - first)
@@ -100,7 +110,19 @@ class Lesson(NamedTuple):
     parts: Any
     """Parts of gradients, those of the rooms' works; two sides take turns."""
     board: Any
-    """Where two threads meet, see `update_values`."""
+    """Where two threads meet, see `learn_together`."""
+
+
+class Task(NamedTuple):
+    """Updates and everything that doing them needs."""
+
+    lesson: Any
+    replica: Any
+    """The lesson with the partner's network and optimiser."""
+    rooms: Any
+    """Where to compute: one Room, or one per part and side (see `learn_together`)."""
+    spare: Any
+    """A Work for who does something else meanwhile."""
 
 
 UPDATES, DONE, PERIOD, DOUBLE, FORETOLD, RULES = range(6)
@@ -178,14 +200,14 @@ def set_targets(lesson, room, k, first, rows):
 
 
 @kernel
-def foretell(lesson, work, updates):
+def foretell(task, updates):
     """Ask the target net beforehand, for so many updates of a lesson.
 
     Args:
-        lesson: What will be learnt; nobody may be at it, nor change the target net.
-        work: Where to compute.
+        task: Held; nobody may be at its lesson, nor change the target net.
         updates: How many of its updates are to come before the target net is refreshed.
     """
+    lesson, _, _, work = opened(task)
     control = flush_denormals()
     size = lesson.batch.obs.shape[1]
     for k in range(updates):
@@ -342,8 +364,9 @@ def learn_together(lesson, replica, rooms, k):
 
 
 @helper
-def do_update(lesson, replica, rooms, k):
-    """Do update k of a lesson; arguments as in `update_values`."""
+def do_update(task, k):
+    """Do update k of a task."""
+    lesson, replica, rooms, _ = task
     online, target = lesson.online, lesson.target
     done, period = lesson.rules[DONE], lesson.rules[PERIOD]
     use_noise(online, lesson.noise[k, 0])
@@ -363,32 +386,27 @@ def do_update(lesson, replica, rooms, k):
 
 
 @kernel
-def update_values(lesson, replica, rooms):
-    """Do K updates of a value network, in order.
-
-    Args:
-        lesson: What to learn.
-        replica: The same with the partner's network and optimiser.
-        rooms: Where to compute: one room, or one per part and side (see `learn_together`).
-    """
+def update_values(held):
+    """Do the K updates of a task, which is held, in order."""
+    task = opened(held)
     control = flush_denormals()
-    for k in range(lesson.rules[UPDATES]):
-        do_update(lesson, replica, rooms, k)
+    for k in range(task.lesson.rules[UPDATES]):
+        do_update(task, k)
     restore_denormals(control)
 
 
 @kernel
-def assist(replica, rooms, patience):
+def assist(task, patience):
     """Be the partner of a thread that is in `update_values`.
 
     Returns when the board says so, or after `patience` looks in vain. Whoever looks in vain offers
     its core to others, and naps when that does not help.
 
     Args:
-        replica: The lesson, with a network and an optimiser of the partner's own.
-        rooms: Where to compute, see `update_values`.
+        task: What that thread does, held.
         patience: Looks in vain before returning.
     """
+    _, replica, rooms, _ = opened(task)
     control = flush_denormals()
     board = replica.board
     last = look(board, MINE)
