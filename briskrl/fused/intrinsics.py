@@ -35,8 +35,8 @@ class Matrix(NamedTuple):
 
 
 @intrinsic
-def tile(typing, c, a, b, start, depth, rows, vectors, size):
-    """C = start + A B for a block of C that fits into registers.
+def tile(typing, c, a, b, start, depth, floor, rows, vectors, size):
+    """C = max(floor, start + A B) for a block of C that fits into registers; NaN stays NaN.
 
     Args:
         typing: Numba's.
@@ -45,6 +45,7 @@ def tile(typing, c, a, b, start, depth, rows, vectors, size):
         b: Matrix.
         start: Matrix; a row of 0 adds the same to every row.
         depth: Columns of A, rows of B.
+        floor: Number of C's kind.
         rows: Rows of the block, a constant.
         vectors: Vectors that a row of it spans, a constant.
         size: Bytes of a vector, a constant.
@@ -58,7 +59,7 @@ def tile(typing, c, a, b, start, depth, rows, vectors, size):
         _Tile(context, builder, signature.args, values, *shape).write()
         return context.get_dummy_value()
 
-    return types.void(c, a, b, start, types.int64, *literals), generate
+    return types.void(c, a, b, start, types.int64, floor, *literals), generate
 
 
 class _Tile:
@@ -87,7 +88,7 @@ class _Tile:
         self.c, self.a, self.b, self.start = (
             _matrix(context, builder, kinds[i], values[i]) for i in range(4)
         )
-        self.depth = values[4]
+        self.depth, self.floor = values[4:6]
 
     def write(self) -> None:
         """Load the start, go through the depth, store the block."""
@@ -106,7 +107,7 @@ class _Tile:
         b_place = builder.add(self.b.at, builder.mul(k, self.b.row))
         right = [self._load(self.b, self._past(b_place, v)) for v in self.vectors]
         a_shift = builder.mul(k, self.a.step)
-        left = [self._spread(builder.add(place, a_shift)) for place in a_rows]
+        left = [self._spread(self._number(builder.add(place, a_shift))) for place in a_rows]
         more = self._each(lambda r, v: builder.call(self.fma, [left[r], right[v], sums[r][v]]))
         following = builder.add(k, _number(1))
         k.add_incoming(following, loop)
@@ -115,7 +116,9 @@ class _Tile:
 
         builder.position_at_end(done)
         ends = self._each(lambda r, v: self._merge((begun[r][v], entry), (more[r][v], loop)))
-        self._each(lambda r, v: self._store(ends[r][v], self._place(self.c, r, v)))
+        floor = self._spread(self.floor)
+        above = self._each(lambda r, v: self._above(floor, ends[r][v]))
+        self._each(lambda r, v: self._store(above[r][v], self._place(self.c, r, v)))
 
     def _each(self, make: Callable[[int, int], Any]) -> list[list[Any]]:
         return [[make(r, v) for v in self.vectors] for r in self.rows]
@@ -145,10 +148,17 @@ class _Tile:
     def _store(self, value: Any, at: Any) -> None:
         self.builder.store(value, self._pointer(self.c, at), align=self.align)
 
-    def _spread(self, at: Any) -> Any:
-        """One number of A in every lane."""
+    def _number(self, at: Any) -> Any:
+        """One number of A."""
+        return self.builder.load(self.builder.gep(self.a.numbers, [at]))
+
+    def _above(self, floor: Any, values: Any) -> Any:
+        below = self.builder.fcmp_ordered("<", values, floor)
+        return self.builder.select(below, floor, values)
+
+    def _spread(self, number: Any) -> Any:
+        """One number in every lane."""
         nothing = ir.Constant(self.vector, ir.Undefined)
-        number = self.builder.load(self.builder.gep(self.a.numbers, [at]))
         first = self.builder.insert_element(nothing, number, ir.Constant(_SHORT, 0))
         return self.builder.shuffle_vector(first, nothing, _lanes([0] * self.lanes))
 

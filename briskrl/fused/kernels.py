@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from briskrl.fused.intrinsics import WIDE, Matrix, tile, turn
-from briskrl.jit import helper, inlined, kernel, reordering
+from briskrl.jit import helper, inlined, kernel, reordering, reordering_finite
 from briskrl.nets.kernels import DONE, LONGEST, NORMS, RUN, SKIPPED, tanh_in_place, within
 
 TILE_ROWS = 64
@@ -123,7 +123,7 @@ class Optimiser(NamedTuple):
 def _strip(tile_rows, vectors, size):
     """A function that fills some columns of a product, `tile_rows` rows at a time."""
 
-    def strip(c, rows, column, a, b, start, depth):
+    def strip(c, rows, column, a, b, start, depth, floor):
         below = Matrix(b.numbers, b.at + column, b.row, 1)
         row = 0
         while row + tile_rows <= rows:
@@ -133,6 +133,7 @@ def _strip(tile_rows, vectors, size):
                 below,
                 Matrix(start.numbers, start.at + row * start.row + column, start.row, 1),
                 depth,
+                floor,
                 tile_rows,
                 vectors,
                 size,
@@ -145,6 +146,7 @@ def _strip(tile_rows, vectors, size):
                 below,
                 Matrix(start.numbers, start.at + row * start.row + column, start.row, 1),
                 depth,
+                floor,
                 1,
                 vectors,
                 size,
@@ -164,29 +166,24 @@ _strip_of_half = _strip(8, 1, HALF)
 
 
 @helper
-def product(c, rows, columns, a, b, start, depth):
-    """C = start + A B for matrices whose rows are padded; `columns` include the padding."""
+def product(c, rows, columns, a, b, start, depth, floor):
+    """C = max(floor, start + A B) for matrices whose rows are padded, as `columns` are."""
     lanes = FULL // c.numbers.itemsize
     column = 0
     while column + WIDE * lanes <= columns:
-        _wide_strip(c, rows, column, a, b, start, depth)
+        _wide_strip(c, rows, column, a, b, start, depth, floor)
         column += WIDE * lanes
     while column + lanes <= columns:
-        _strip_of_one(c, rows, column, a, b, start, depth)
+        _strip_of_one(c, rows, column, a, b, start, depth, floor)
         column += lanes
     if column < columns:
-        _strip_of_half(c, rows, column, a, b, start, depth)
+        _strip_of_half(c, rows, column, a, b, start, depth, floor)
 
 
 @inlined
 def _activate(kind, values):
-    # A plain 0 or 1 is a long integer here, and would turn single numbers into double ones.
-    zero = values.dtype.type(0)
-    if kind == RELU:
-        for i in range(values.shape[0]):
-            # Written so that NaN stays NaN.
-            values[i] = zero if values[i] < zero else values[i]
-    elif kind == TANH:
+    """What activations do besides a floor under their inputs."""
+    if kind == TANH:
         if values.itemsize == 4:
             tanh_in_place(values)
         else:
@@ -213,6 +210,8 @@ def _slope_before(kind, out, slope):
 def forward(net, layers, work, rows):
     """Compute some layers' outputs of a tile: y = activation(x W' + b)."""
     out = work.out
+    # A plain 0 is a long integer here, and would turn single numbers into double ones.
+    zero, lowest = out.dtype.type(0), out.dtype.type(-math.inf)
     for i in range(layers.shape[0]):
         layer = layers[i]
         wide = layer[OUT_ROW]
@@ -220,7 +219,8 @@ def forward(net, layers, work, rows):
         bias = Matrix(net.packed, layer[PACKED_AT] + layer[INPUTS] * wide, 0, 1)
         source = Matrix(out, layer[SOURCE_AT], layer[SOURCE_ROW], 1)
         target = Matrix(out, layer[OUT_AT], wide, 1)
-        product(target, rows, wide, source, weights, bias, layer[INPUTS])
+        floor = zero if layer[ACTIVATION] == RELU else lowest
+        product(target, rows, wide, source, weights, bias, layer[INPUTS], floor)
         _activate(layer[ACTIVATION], out[layer[OUT_AT] : layer[OUT_AT] + rows * wide])
 
 
@@ -251,6 +251,7 @@ def backward(net, work, rows, first):
     """
     out, slope, packed = work.out, work.slope, net.packed
     one, zeros = Matrix(packed, ONE_AT, 0, 0), Matrix(packed, ZEROS_AT, 0, 1)
+    lowest = out.dtype.type(-math.inf)
     for i in range(net.layers.shape[0] - 1, -1, -1):
         layer = net.layers[i]
         inputs, outputs, below, wide = (
@@ -267,15 +268,16 @@ def backward(net, work, rows, first):
         if layer[GRADIENT_LIES] == TURNED:
             dw = Matrix(work.gradient, layer[GRADIENT_AT], wide, 1)
             across = Matrix(out, layer[SOURCE_AT], 1, below)
-            product(dw, whole_strips(inputs), wide, across, dy, zeros if first else dw, rows)
+            all_inputs = whole_strips(inputs)
+            product(dw, all_inputs, wide, across, dy, zeros if first else dw, rows, lowest)
         else:
             if layer[GRADIENT_LIES] == FLAT:
                 dw = Matrix(work.flat, layer[WEIGHT_AT], below, 1)
             else:
                 dw = Matrix(work.gradient, layer[GRADIENT_AT], below, 1)
-            product(dw, outputs, below, turned, source, zeros if first else dw, rows)
+            product(dw, outputs, below, turned, source, zeros if first else dw, rows, lowest)
         db = Matrix(work.gradient, bias_gradient_at(layer), 0, 1)
-        product(db, 1, wide, one, dy, zeros if first else db, rows)
+        product(db, 1, wide, one, dy, zeros if first else db, rows, lowest)
         if layer[PASSES_ON] == NOTHING:
             continue
         dx = Matrix(slope, layer[SOURCE_AT], below, 1)
@@ -284,9 +286,9 @@ def backward(net, work, rows, first):
         else:
             weights = Matrix(net.straight, layer[STRAIGHT_AT], inputs, 1)
         if layer[PASSES_ON] == FIRST:
-            product(dx, rows, below, dy, weights, zeros, outputs)
+            product(dx, rows, below, dy, weights, zeros, outputs, lowest)
         else:
-            product(dx, rows, below, dy, weights, dx, outputs)
+            product(dx, rows, below, dy, weights, dx, outputs, lowest)
 
 
 @helper
@@ -428,7 +430,7 @@ def norm_of(gradients):
     return math.sqrt(total)
 
 
-@reordering
+@reordering_finite
 def _adam(optimiser, scale):
     """One step of Adam (Kingma 2015), with gradients scaled first; the order is torch's."""
     values, gradients = optimiser.values, optimiser.gradients

@@ -16,8 +16,8 @@ ROUNDING = {"float32": 3e-6, "float64": 1e-13}
 
 
 @helper
-def multiply(c, rows, columns, a, b, start, depth):
-    product(c, rows, columns, a, b, start, depth)
+def multiply(c, rows, columns, a, b, start, depth, floor):
+    product(c, rows, columns, a, b, start, depth, c.numbers.dtype.type(floor))
 
 
 @helper
@@ -52,10 +52,11 @@ def laid_out(array, at: int, row: int, *, transposed: bool = False) -> Matrix:
     more=st.tuples(*[st.integers(0, 9)] * 4),
     transposed=st.booleans(),
     shared_start=st.booleans(),
+    floor=st.sampled_from([-np.inf, 0.0, 0.5]),
     dtype=st.sampled_from(["float32", "float64"]),
 )
 def test_a_product_of_any_shape_is_numpys(
-    rows, columns, depth, at, more, transposed, shared_start, dtype
+    rows, columns, depth, at, more, transposed, shared_start, floor, dtype
 ):
     rng = np.random.default_rng(rows * columns + depth)
     wide = padded(columns)
@@ -70,9 +71,10 @@ def test_a_product_of_any_shape_is_numpys(
         first = first._replace(row=0)
     out = laid_out(np.zeros((rows, wide), dtype), at[3], wide + more[3])
     before = out.numbers.copy()
-    multiply(out, rows, wide, left, right, first, depth)
+    multiply(out, rows, wide, left, right, first, depth, floor)
 
     exact = start.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
+    exact = np.maximum(floor, exact)
     size = 1 + np.abs(a).astype(np.float64) @ np.abs(b)
     inside = out.at + np.arange(rows)[:, None] * out.row + np.arange(wide)
     assert (np.abs(out.numbers[inside] - exact) <= ROUNDING[dtype] * size).all()
@@ -86,7 +88,8 @@ def test_a_product_may_be_added_to_where_it_stands(dtype):
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((9, 5), (5, 40), (9, 40)))
     out = Matrix(c.copy().reshape(-1), 0, 40, 1)
-    multiply(out, 9, 40, Matrix(a.reshape(-1), 0, 5, 1), Matrix(b.reshape(-1), 0, 40, 1), out, 5)
+    left, right = Matrix(a.reshape(-1), 0, 5, 1), Matrix(b.reshape(-1), 0, 40, 1)
+    multiply(out, 9, 40, left, right, out, 5, -np.inf)
     assert out.numbers.reshape(9, 40) == pytest.approx(c + a @ b, abs=1e-5)
 
 
