@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from briskrl.fused.intrinsics import WIDE, Matrix, tile, turn
+from briskrl.fused.intrinsics import WIDE, Matrix, tile, turn, turn_part
 from briskrl.jit import helper, inlined, kernel, reordering, reordering_finite
 from briskrl.nets.kernels import DONE, LONGEST, NORMS, RUN, SKIPPED, tanh_in_place, within
 
@@ -58,6 +58,8 @@ of several that share the source."""
 
 FULL, HALF = 64, 32
 """Bytes of vectors."""
+BLOCK = 16
+"""Rows and columns of the blocks by which matrices are turned."""
 STRIP_ROWS = 4
 """Rows of a tile of the widest strips; divides the padding."""
 PADDING = 8
@@ -322,22 +324,23 @@ def pack(net):
 
 @helper
 def _pack_layer(layer, weights, weight_at, packed):
-    """Turn weights (outputs, inputs) into (inputs, OUT_ROW), by blocks as far as they go."""
-    inputs, outputs, wide = layer[INPUTS], layer[OUTPUTS], layer[OUT_ROW]
-    at = layer[PACKED_AT]
-    o = 0
-    while o < outputs:
-        i = 0
-        if o + 16 <= outputs:
-            while i + 16 <= inputs:
-                source = Matrix(weights, weight_at + o * inputs + i, inputs, 1)
-                turn(Matrix(packed, at + i * wide + o, wide, 1), source, 16)
-                i += 16
-        high = min(o + 16, outputs)
-        for rest in range(i, inputs):
-            for p in range(o, high):
-                packed[at + rest * wide + p] = weights[weight_at + p * inputs + rest]
-        o = high
+    """Turn weights (outputs, inputs) into (inputs, OUT_ROW)."""
+    source = Matrix(weights, weight_at, layer[INPUTS], 1)
+    target = Matrix(packed, layer[PACKED_AT], layer[OUT_ROW], 1)
+    turn_all(target, source, layer[OUTPUTS], layer[INPUTS])
+
+
+@helper
+def turn_all(target, source, rows, columns):
+    """Write a matrix of so many rows and columns into another, with these exchanged."""
+    for row in range(0, rows, BLOCK):
+        for column in range(0, columns, BLOCK):
+            block = Matrix(source.numbers, source.at + row * source.row + column, source.row, 1)
+            to = Matrix(target.numbers, target.at + column * target.row + row, target.row, 1)
+            if row + BLOCK <= rows and column + BLOCK <= columns:
+                turn(to, block, BLOCK)
+            else:
+                turn_part(to, block, rows - row, columns - column, BLOCK)
 
 
 @helper
@@ -396,14 +399,14 @@ def _sum_parts(padded, at, gradients, to, count):
 @helper
 def _sum_turned(padded, layer, gradients):
     """Write the sum of a layer's turned gradients of weights as torch has them."""
-    inputs, wide = layer[INPUTS], layer[OUT_ROW]
-    for i in range(inputs):
-        at, to = layer[GRADIENT_AT] + i * wide, layer[WEIGHT_AT] + i
-        for o in range(layer[OUTPUTS]):
-            total = padded[0, at + o]
-            for part in range(1, padded.shape[0]):
-                total += padded[part, at + o]
-            gradients[to + o * inputs] = total
+    inputs, outputs, wide = layer[INPUTS], layer[OUTPUTS], layer[OUT_ROW]
+    source = Matrix(padded[0], layer[GRADIENT_AT], wide, 1)
+    turn_all(Matrix(gradients, layer[WEIGHT_AT], inputs, 1), source, inputs, outputs)
+    for part in range(1, padded.shape[0]):
+        for i in range(inputs):
+            at, to = layer[GRADIENT_AT] + i * wide, layer[WEIGHT_AT] + i
+            for o in range(outputs):
+                gradients[to + o * inputs] += padded[part, at + o]
 
 
 @helper

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from briskrl.fused import kernels
 from briskrl.fused.intrinsics import Matrix, turn
-from briskrl.fused.kernels import PADDING, product
+from briskrl.fused.kernels import PADDING, product, turn_all
 from briskrl.jit import helper
 
 ROUNDING = {"float32": 3e-6, "float64": 1e-13}
@@ -28,6 +28,11 @@ def turn_eight(target, source):
 @helper
 def turn_sixteen(target, source):
     turn(target, source, 16)
+
+
+@helper
+def turn_any(target, source, rows, columns):
+    turn_all(target, source, rows, columns)
 
 
 def padded(count: int) -> int:
@@ -103,6 +108,28 @@ def test_a_turned_block_has_rows_and_columns_exchanged(dtype, size, turn_block):
     turn_block(target, source)
     places = 5 + np.arange(size)[:, None] * (size + 7) + np.arange(size)
     assert np.array_equal(target.numbers[places], block.T)
+    assert np.isnan(target.numbers[around]).all()
+
+
+@settings(max_examples=60)
+@given(
+    rows=st.integers(1, 40),
+    columns=st.integers(1, 40),
+    more=st.tuples(*[st.integers(0, 3)] * 4),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_a_turned_matrix_of_any_shape_is_numpys_and_nothing_else_is_touched(
+    rows, columns, more, dtype
+):
+    matrix = np.arange(rows * columns, dtype=dtype).reshape(rows, columns)
+    source = laid_out(matrix, more[0], columns + more[1])
+    # It ends where the matrix ends: what is read behind that would be somebody else's.
+    source = source._replace(numbers=source.numbers[:-3].copy())
+    target = laid_out(np.zeros((columns, rows), dtype), more[2], rows + more[3])
+    around = np.isnan(target.numbers)
+    turn_any(target, source, rows, columns)
+    places = more[2] + np.arange(columns)[:, None] * (rows + more[3]) + np.arange(rows)
+    assert np.array_equal(target.numbers[places], matrix.T)
     assert np.isnan(target.numbers[around]).all()
 
 
