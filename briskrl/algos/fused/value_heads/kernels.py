@@ -97,9 +97,7 @@ def softmax(logits, out):
 
 @helper
 def expected_return(heads, logits):
-    """The mean of the distribution that logits (Z,) stand for; the number itself if Z is 1."""
-    if logits.shape[0] == 1:
-        return np.float64(logits[0])
+    """The mean of the distribution that logits (Z,) stand for."""
     highest = logits[0]
     for z in range(1, logits.shape[0]):
         highest = max(highest, logits[z])
@@ -133,7 +131,10 @@ def best_action(heads, out, row_at, mask, mask_row):
         if masked and not mask[mask_row, a]:
             continue
         at = row_at + a * atoms
-        value = expected_return(heads, out[at : at + atoms])
+        if atoms == 1:
+            value = np.float64(out[at])
+        else:
+            value = expected_return(heads, out[at : at + atoms])
         if not found or value > highest:
             best, highest, found = a, value, True
     return best
