@@ -13,7 +13,8 @@ from time import perf_counter
 
 import numpy as np
 
-from briskrl.fused.handover.kernels import PATIENCE, appears, hand_over, wait_for
+from briskrl.core.types import Ints
+from briskrl.fused.handover.kernels import PATIENCE, hand_over, report, wait_for
 
 BEGUN, TAKEN, DONE, BOARD_SIZE = 0, 8, 16, 24
 """Places of three counters, a cache line apart."""
@@ -23,10 +24,12 @@ taken."""
 
 MOST_WAIT, SLACK_S = 0.5, 2e-4
 """Waiting, as a share of one's own part and in seconds, that says nothing about the cores."""
-SHORTEST_RETREAT, LONGEST_RETREAT = 16, 1024
+SHORTEST_RETREAT, LONGEST_RETREAT = 2, 1024
 """In pieces of work."""
 
 Part = Callable[[int], None]
+Sign = tuple[Ints, int, int]
+"""(numbers, at, number): given as soon as numbers[at] has reached the last."""
 
 
 class Team:
@@ -112,7 +115,7 @@ class Worker:
         self._go = threading.Lock()
         self._go.acquire()
         # Compiled here and now: a thread would be at it while there is work for it.
-        appears(self._board, BEGUN, 0, 0)
+        report(self._board, DONE, 0, BEGUN, 0)
         hand_over(self._board, BEGUN, 0, TAKEN, 0)
         wait_for(self._board, DONE, 0)
         name = f"brisk-worker-{number}"
@@ -137,9 +140,14 @@ class Worker:
 
     def finish(self) -> BaseException | None:
         """Wait until the work is done; returns what it raised."""
-        wait_for(self._board, DONE, self._board[BEGUN])
+        wait_for(*self.end)
         error, self._error = self._error, None
         return error
+
+    @property
+    def end(self) -> Sign:
+        """What says that the work is done."""
+        return self._board, DONE, int(self._board[BEGUN])
 
     def leave(self) -> None:
         """End the thread."""
@@ -149,13 +157,13 @@ class Worker:
     def _work(self) -> None:
         number = 0
         while True:
-            number += 1
-            while not appears(self._board, BEGUN, number, PATIENCE):
+            while not report(self._board, DONE, number, BEGUN, PATIENCE):
                 self._asleep = True
                 # Whoever begins between these lines finds this thread asleep and wakes it.
-                if self._board[BEGUN] >= number:
+                if self._board[BEGUN] > number:
                     continue
                 self._go.acquire()
+            number += 1
             part = self._part
             if part is None:
                 return
@@ -166,7 +174,6 @@ class Worker:
                 self._error = error
             # The function may hold whoever owns this worker; nobody would ever let go of it.
             self._part = part = None
-            self._board[DONE] = number
 
 
 def _dismiss(members: list[Worker]) -> None:

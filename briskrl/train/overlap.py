@@ -107,7 +107,7 @@ class Overlap:
             return
         if self._begun:
             with self._timer[Phase.WAIT]:
-                self._engine.assist()
+                self._engine.assist(self._learner.batch, self._worker.end)
                 error = self._worker.finish()
             if error is not None:
                 raise error
@@ -133,10 +133,7 @@ class Overlap:
 
     def _learn_aside(self, updates: _Updates, _: int) -> None:
         begin = thread_time()
-        try:
-            self._learn(updates)
-        finally:
-            self._engine.let_go()
+        self._learn(updates)
         self._learning_s = thread_time() - begin
 
     def _learn(self, updates: _Updates) -> None:

@@ -14,10 +14,15 @@ PATIENCE, NAP_US = 8000, 50
 
 
 @kernel
-def appears(board, at, number, patience):
-    """Whether board[at] reaches a number within so many looks, and before the core is lost."""
+def report(board, at, number, next_at, patience):
+    """Raise board[at] to a number; whether board[next_at] passes that within so many looks.
+
+    And before the core is lost. Who waits for the report finds the interpreter free: a thread that
+    reported by itself and then let go of the interpreter would have put it to sleep in between.
+    """
+    publish(board, at, number)
     looks = 0
-    while look(board, at) < number:
+    while look(board, next_at) <= number:
         if looks >= patience:
             return False
         looks = patience if offer_core() else looks + 1

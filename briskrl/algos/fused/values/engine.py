@@ -18,6 +18,7 @@ from briskrl.core.types import Array, Batch, Bools, Floats, Ints
 from briskrl.fused.assistant import Assistant
 from briskrl.fused.kernels import TILE_ROWS, Net, Optimiser, pack_net
 from briskrl.fused.network import (
+    aim,
     build_net,
     build_optimiser,
     build_parts,
@@ -25,6 +26,7 @@ from briskrl.fused.network import (
     build_work,
 )
 from briskrl.fused.plan import Plan
+from briskrl.fused.team import Sign
 from briskrl.held import Held
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.build import QNetwork
@@ -88,15 +90,18 @@ class FusedValues:
         self._actor = _copy_of(self._online) if overlap else self._online
         self._partner = _copy_of(self._online)
         dtype = self._online.values.dtype
-        # Whoever foretells has enough to do, and lends no hand.
-        self._splits = not self._can_foretell if overlap else threads > 1
-        num_parts = 2 if self._splits else 1
-        self._gradients = build_parts(plan, parts.online_flat, num_parts, num_parts)
-        works = [
-            build_work(plan, parts.online_flat, self._gradients, side, part)
-            for side in range(num_parts)
-            for part in range(num_parts)
-        ]
+        self._splits = overlap or threads > 1
+        self._foretells = overlap and self._can_foretell
+        flat = parts.online_flat
+        self._whole, self._halves = (build_parts(plan, flat, count, count) for count in (1, 2))
+        works = [build_work(plan, flat, self._whole, 0, 0)]
+        if self._splits:
+            both = works[0], build_work(plan, flat, self._halves, 0, 1)
+            works += [
+                aim(work, flat, self._halves, side, part)
+                for side in range(2)
+                for part, work in enumerate(both)
+            ]
         self._rooms = tuple(
             kernels.Room(
                 work=work,
@@ -105,7 +110,7 @@ class FusedValues:
             )
             for work in works
         )
-        self._acting = build_work(plan, parts.online_flat, self._gradients, 0, 0)
+        self._acting = build_work(plan, flat, self._whole, 0, 0)
         self._reading = build_reading(parts.online.inputs, dtype)
         self._acts = Held(kernels.Actor(self._actor, self._heads, self._reading, self._acting))
         self._optimiser = build_optimiser(parts.guard, parts.online_flat)
@@ -172,7 +177,7 @@ class FusedValues:
         """
         self._now = duty = self._duty_on(batch)
         lesson = duty.lesson
-        rules = updates, before, self._period, self._parts.config.double
+        rules = updates, before, self._period, self._parts.config.double, self._whole_of(updates)
         lesson.rules[: kernels.FORETOLD] = rules
         self._draw_noise(lesson, updates)
         if self._assistant is not None:
@@ -199,18 +204,12 @@ class FusedValues:
         kernels.foretell(self._duty_on(batch).task, to_come)
 
     def expect(self, batch: Batch) -> None:
-        """Another thread is about to begin updates; `assist` will wait for their end."""
-        self._board[kernels.LEAVE] = 0
-        self._now = self._duty_on(batch)
+        """Another thread is about to begin updates of a batch."""
+        self._duty_on(batch)
 
-    def let_go(self) -> None:
-        """Tell `assist` that the updates are done."""
-        self._board[kernels.LEAVE] = 1
-
-    def assist(self) -> None:
-        """Lend updates in another thread a hand until they are done."""
-        if self._now is not None and self._splits:
-            kernels.assist(self._now.task, FOREVER)
+    def assist(self, batch: Batch, end: Sign) -> None:
+        """Lend updates of an expected batch in another thread a hand until a sign is given."""
+        kernels.assist(self._duty_on(batch).task, *end, FOREVER)
 
     def drain(self) -> dict[str, float]:
         """See ValueEngine."""
@@ -223,6 +222,16 @@ class FusedValues:
         """Whether batches and the target net are settled some time before their update comes."""
         config = self._parts.config
         return self._period > 0 and not config.noisy and not config.prioritized
+
+    def _whole_of(self, updates: int) -> int:
+        """From which of some updates on batches are split.
+
+        Whoever foretells has enough to do for about three quarters of the time, and lends a hand
+        then. Half of a batch takes more than half of the time.
+        """
+        if not self._splits:
+            return updates
+        return updates - updates // 4 if self._foretells else 0
 
     @property
     def _period(self) -> int:
@@ -247,7 +256,7 @@ class FusedValues:
         task = Held(kernels.Task(lesson, replica, self._rooms, self._acting))
         if self._splits and not self._duties:
             # Compiled here and now: a thread would be at it while the first updates are done.
-            kernels.assist(task, 0)
+            kernels.assist(task, self._board, kernels.LEAVE, 1, 0)
         if len(self._duties) == BATCHES:
             self._duties.pop(next(iter(self._duties)))
         added = self._duties[id(batch)] = _Duty(batch, lesson, task)
@@ -277,9 +286,10 @@ class FusedValues:
                 self._online.values.dtype,
             ),
             errors=np.zeros((updates, size), np.float32),
-            losses=np.zeros(self._gradients.padded.shape[1]),
+            losses=np.zeros(2),
             totals=self._totals,
-            parts=self._gradients,
+            whole=self._whole,
+            parts=self._halves,
             board=self._board,
         )
 
@@ -291,7 +301,9 @@ class FusedValues:
         def leave() -> None:
             board[kernels.LEAVE] = 1
 
-        self._assistant = Assistant(lambda: kernels.assist(task, PATIENCE), leave)
+        self._assistant = Assistant(
+            lambda: kernels.assist(task, board, kernels.LEAVE, 1, PATIENCE), leave
+        )
         self._end = weakref.finalize(self, self._assistant.stop)
 
     def _dismiss(self) -> None:

@@ -29,7 +29,7 @@ from briskrl.fused.kernels import (
     take_rows,
 )
 from briskrl.intrinsics import cycles, exchange_if, look, offer_core, opened, publish
-from briskrl.jit import helper, kernel, sched_yield, usleep
+from briskrl.jit import helper, inlined, kernel, sched_yield, usleep
 from briskrl.nets.kernels import within
 
 
@@ -104,11 +104,13 @@ class Lesson(NamedTuple):
     errors: Any
     """(K, B) size of each transition's error, written."""
     losses: Any
-    """(P,) float64 losses of the parts of a batch, written."""
+    """(2,) float64 losses of the parts of a batch, written."""
     totals: Any
     """(2,) float64 sum of losses and their number, added to."""
+    whole: Any
+    """The gradient of a batch that is computed in one part, the first room's."""
     parts: Any
-    """Parts of gradients, those of the rooms' works; two sides take turns."""
+    """Those of the parts of a batch that is split, the other rooms'; two sides take turns."""
     board: Any
     """Where two threads meet, see `learn_together`."""
 
@@ -120,14 +122,16 @@ class Task(NamedTuple):
     replica: Any
     """The lesson with the partner's network and optimiser."""
     rooms: Any
-    """Where to compute: one Room, or one per part and side (see `learn_together`)."""
+    """Where to compute: a Room for whole batches, and where some are split, one more per side and
+    part (see `learn_together`)."""
     spare: Any
     """A Work for who does something else meanwhile."""
 
 
-UPDATES, DONE, PERIOD, DOUBLE, FORETOLD, RULES = range(6)
+UPDATES, DONE, PERIOD, DOUBLE, WHOLE, FORETOLD, RULES = range(7)
 """Rules: K, updates done before, updates between refreshes of the target (0: none here), whether
-the online net chooses the target's action, for how many updates `ahead` is filled in."""
+the online net chooses the target's action, from which update on batches are split, for how many
+updates `ahead` is filled in."""
 
 (
     ROUND,
@@ -150,7 +154,7 @@ ABSENT, READY, ENGAGED = range(3)
 
 LOST = 2_000_000
 """Cycles of waiting after which a partner seems to have lost its core."""
-SHORTEST_ALONE, LONGEST_ALONE = 64, 8192
+SHORTEST_ALONE, LONGEST_ALONE = 8, 8192
 """Updates that are then done without it: more if that comes again and again."""
 LOOKS_AWAKE, NAP_US = 2000, 50
 """Looks in vain before naps, and how long those are."""
@@ -282,10 +286,10 @@ def use_noise(net, noise):
 
 
 @helper
-def apply_parts(lesson, side):
+def apply_parts(lesson, parts, side):
     """Take the step that the parts of a gradient make together."""
-    padded, flat = lesson.parts.padded[side], lesson.parts.flat[side]
-    collect_gradient(lesson.online, padded, flat, lesson.optimiser.gradients)
+    gradients = lesson.optimiser.gradients
+    collect_gradient(lesson.online, parts.padded[side], parts.flat[side], gradients)
     apply_gradient(lesson.optimiser)
     pack(lesson.online)
 
@@ -329,6 +333,12 @@ def engage(lesson, replica):
     return True
 
 
+@inlined
+def room_of(side, part):
+    """Which room a part is computed in."""
+    return 1 + 2 * side + part
+
+
 @helper
 def learn_together(lesson, replica, rooms, k):
     """Compute update k's gradient in two parts, the second by a partner if there is one.
@@ -347,11 +357,11 @@ def learn_together(lesson, replica, rooms, k):
     board[ROUND], board[UPDATE] = number, k
     side = number % 2
     if not engage(lesson, replica):
-        learn_part(lesson, rooms[2 * side], k, 0, 2)
-        learn_part(lesson, rooms[2 * side + 1], k, 1, 2)
+        learn_part(lesson, rooms[room_of(side, 0)], k, 0, 2)
+        learn_part(lesson, rooms[room_of(side, 1)], k, 1, 2)
         return side
     publish(board, MINE, number)
-    learn_part(lesson, rooms[2 * side], k, 0, 2)
+    learn_part(lesson, rooms[room_of(side, 0)], k, 0, 2)
     publish(board, OWN_DONE, number)
     begin = cycles()
     while look(board, PARTNER_DONE) < number:
@@ -371,14 +381,15 @@ def do_update(task, k):
     done, period = lesson.rules[DONE], lesson.rules[PERIOD]
     use_noise(online, lesson.noise[k, 0])
     use_noise(target, lesson.noise[k, 1])
-    if len(rooms) == 1:
+    lesson.losses[1] = 0
+    if len(rooms) == 1 or k < lesson.rules[WHOLE]:
         learn_part(lesson, rooms[0], k, 0, 1)
-        apply_parts(lesson, 0)
+        lesson.board[IN_STEP] = 0
+        apply_parts(lesson, lesson.whole, 0)
     else:
         side = learn_together(lesson, replica, rooms, k)
-        apply_parts(lesson, side)
-    for part in range(lesson.losses.shape[0]):
-        lesson.totals[0] += lesson.losses[part]
+        apply_parts(lesson, lesson.parts, side)
+    lesson.totals[0] += lesson.losses[0] + lesson.losses[1]
     lesson.totals[1] += 1
     if period > 0 and (done + k + 1) % period == 0:
         copy_numbers(target.values, online.values)
@@ -396,15 +407,18 @@ def update_values(held):
 
 
 @kernel
-def assist(task, patience):
+def assist(task, signs, at, end, patience):
     """Be the partner of a thread that is in `update_values`.
 
-    Returns when the board says so, or after `patience` looks in vain. Whoever looks in vain offers
-    its core to others, and naps when that does not help.
+    Whoever looks in vain for something to do offers its core to others, and naps when that does not
+    help.
 
     Args:
         task: What that thread does, held.
-        patience: Looks in vain before returning.
+        signs: Numbers that other threads raise.
+        at: Which of them tells when to return.
+        end: When it has reached this.
+        patience: Looks in vain before returning anyway.
     """
     _, replica, rooms, _ = opened(task)
     control = flush_denormals()
@@ -418,13 +432,13 @@ def assist(task, patience):
             last, looks = number, 0
             k, side = board[UPDATE], number % 2
             use_noise(replica.online, replica.noise[k, 0])
-            learn_part(replica, rooms[2 * side + 1], k, 1, 2)
+            learn_part(replica, rooms[room_of(side, 1)], k, 1, 2)
             publish(board, PARTNER_DONE, number)
             while look(board, OWN_DONE) < number:
                 sched_yield()
-            apply_parts(replica, side)
+            apply_parts(replica, replica.parts, side)
             publish(board, PARTNER, READY)
-        elif looks >= patience or look(board, LEAVE):
+        elif looks >= patience or look(signs, at) >= end:
             # Whoever has just been engaged cannot leave.
             if exchange_if(board, PARTNER, READY, ABSENT):
                 break
