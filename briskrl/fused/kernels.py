@@ -301,10 +301,10 @@ def copy_numbers(target, source):
 
 
 @helper
-def add_numbers(target, more):
-    """target[:] += more."""
-    for i in range(more.shape[0]):
-        target[i] += more[i]
+def add_numbers(target, first, second):
+    """target[:] = first + second."""
+    for i in range(target.shape[0]):
+        target[i] = first[i] + second[i]
 
 
 @helper
@@ -391,9 +391,13 @@ def collect_gradient(net, padded, flat, gradients):
 @inlined
 def _sum_parts(padded, at, gradients, to, count):
     """gradients[to : to + count] = the sum of padded[:, at : at + count]."""
-    copy_numbers(gradients[to : to + count], padded[0, at : at + count])
-    for part in range(1, padded.shape[0]):
-        add_numbers(gradients[to : to + count], padded[part, at : at + count])
+    total, first = gradients[to : to + count], padded[0, at : at + count]
+    if padded.shape[0] == 1:
+        copy_numbers(total, first)
+        return
+    add_numbers(total, first, padded[1, at : at + count])
+    for part in range(2, padded.shape[0]):
+        add_numbers(total, total, padded[part, at : at + count])
 
 
 @helper

@@ -109,13 +109,13 @@ class Overlap:
             with self._timer[Phase.WAIT]:
                 self._engine.assist(self._learner.batch, self._worker.end)
                 error = self._worker.finish()
+            self._engine.rejoin()
             if error is not None:
                 raise error
             waited_s = perf_counter() - self._begin - self._learning_s
             self._retreat.judge(lost=waited_s > MOST_WAIT * self._learning_s + SLACK_S)
         else:
             self._learn(running)
-        self._engine.publish()
 
     def forget(self) -> None:
         """Take back what was drawn, so that nothing but `owed` is left to be told."""

@@ -70,8 +70,8 @@ class FusedValues:
         inputs: Numbers of one observation.
         threads: Threads to use; more than two are of no use.
         overlap: Acting goes on while updates are under way in another thread. It follows the
-            network as it was at the last `publish`. Meanwhile `foretell` prepares what it can of
-            the next updates; where it can do nothing, `assist` lends those under way a hand.
+            network as it was when they were expected. Meanwhile `foretell` prepares what it can of
+            the next updates, and then `assist` lends those under way a hand.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class FusedValues:
         self._explore = explore
         self._online, plan, self._heads = _net_of(parts, parts.online, parts.online_flat, inputs)
         self._target, _, _ = _net_of(parts, parts.target, parts.target_flat, inputs)
-        self._actor = _copy_of(self._online) if overlap else self._online
+        self._copy = _copy_of(self._online)
         self._partner = _copy_of(self._online)
         dtype = self._online.values.dtype
         self._splits = overlap or threads > 1
@@ -112,7 +112,11 @@ class FusedValues:
         )
         self._acting = build_work(plan, flat, self._whole, 0, 0)
         self._reading = build_reading(parts.online.inputs, dtype)
-        self._acts = Held(kernels.Actor(self._actor, self._heads, self._reading, self._acting))
+        self._own_actor, self._other_actor = (
+            Held(kernels.Actor(net, self._heads, self._reading, self._acting))
+            for net in (self._online, self._copy)
+        )
+        self._actor = self._own_actor
         self._optimiser = build_optimiser(parts.guard, parts.online_flat)
         self._greedy = np.zeros(0, np.int64)
         self._noise_size = plan.num_noise
@@ -132,18 +136,10 @@ class FusedValues:
         self._board[kernels.IN_STEP] = 0
         for duty in self._duties.values():
             duty.lesson.rules[kernels.FORETOLD] = 0
-        self.publish()
 
     def refresh_target(self) -> None:
         """See ValueEngine."""
         pack_net(self._target)
-
-    def publish(self) -> None:
-        """Let acting follow the network as it is now; to be called while nobody updates it."""
-        if self._actor is not self._online:
-            np.copyto(self._actor.packed, self._online.packed)
-            if self._noise_size:
-                np.copyto(self._actor.values, self._online.values)
 
     def act(self, obs: Array, mask: Bools | None, epsilon: float, out: Ints) -> None:
         """See ValueEngine."""
@@ -152,10 +148,11 @@ class FusedValues:
             self._greedy = np.zeros(count, np.int64)
         if self._noise_size:
             parts = self._parts
-            self._actor.noise[:] = parts.online.draw_noise(parts.acting_noise).numpy()
-            pack_net(self._actor)
+            net = self._actor.value.net
+            net.noise[:] = parts.online.draw_noise(parts.acting_noise).numpy()
+            pack_net(net)
         kernels.act_greedily(
-            self._acts,
+            self._actor,
             obs.reshape(count, -1),
             _NO_MASK if mask is None else mask,
             self._explore.draw(count),
@@ -204,8 +201,16 @@ class FusedValues:
         kernels.foretell(self._duty_on(batch).task, to_come)
 
     def expect(self, batch: Batch) -> None:
-        """Another thread is about to begin updates of a batch."""
+        """Another thread is about to begin updates of a batch: act without them until `rejoin`."""
         self._duty_on(batch)
+        np.copyto(self._copy.packed, self._online.packed)
+        if self._noise_size:
+            np.copyto(self._copy.values, self._online.values)
+        self._actor = self._other_actor
+
+    def rejoin(self) -> None:
+        """Those updates are done, and acting follows them."""
+        self._actor = self._own_actor
 
     def assist(self, batch: Batch, end: Sign) -> None:
         """Lend updates of an expected batch in another thread a hand until a sign is given."""
