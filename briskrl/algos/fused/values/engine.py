@@ -96,12 +96,10 @@ class FusedValues:
         self._whole, self._halves = (build_parts(plan, flat, count, count) for count in (1, 2))
         works = [build_work(plan, flat, self._whole, 0, 0)]
         if self._splits:
-            both = works[0], build_work(plan, flat, self._halves, 0, 1)
-            works += [
-                aim(work, flat, self._halves, side, part)
-                for side in range(2)
-                for part, work in enumerate(both)
-            ]
+            halves = self._halves
+            partners = build_work(plan, flat, halves, 0, 1)
+            works += [aim(works[0], flat, halves, side, part) for side, part in np.ndindex(2, 2)]
+            works += [aim(partners, flat, halves, side, 1) for side in range(2)]
         self._rooms = tuple(
             kernels.Room(
                 work=work,

@@ -122,8 +122,8 @@ class Task(NamedTuple):
     replica: Any
     """The lesson with the partner's network and optimiser."""
     rooms: Any
-    """Where to compute: a Room for whole batches, and where some are split, one more per side and
-    part (see `learn_together`)."""
+    """Where to compute: a Room for whole batches, and where some are split, what `room_of` and
+    `partners_room` tell."""
     spare: Any
     """A Work for who does something else meanwhile."""
 
@@ -335,8 +335,14 @@ def engage(lesson, replica):
 
 @inlined
 def room_of(side, part):
-    """Which room a part is computed in."""
+    """Which room a part is computed in, unless by the partner."""
     return 1 + 2 * side + part
+
+
+@inlined
+def partners_room(side):
+    """Which room the partner computes the second part in."""
+    return 5 + side
 
 
 @helper
@@ -354,12 +360,12 @@ def learn_together(lesson, replica, rooms, k):
     """
     board = lesson.board
     number = board[ROUND] + 1
-    board[ROUND], board[UPDATE] = number, k
     side = number % 2
     if not engage(lesson, replica):
         learn_part(lesson, rooms[room_of(side, 0)], k, 0, 2)
         learn_part(lesson, rooms[room_of(side, 1)], k, 1, 2)
         return side
+    board[ROUND], board[UPDATE] = number, k
     publish(board, MINE, number)
     learn_part(lesson, rooms[room_of(side, 0)], k, 0, 2)
     publish(board, OWN_DONE, number)
@@ -432,7 +438,7 @@ def assist(task, signs, at, end, patience):
             last, looks = number, 0
             k, side = board[UPDATE], number % 2
             use_noise(replica.online, replica.noise[k, 0])
-            learn_part(replica, rooms[room_of(side, 1)], k, 1, 2)
+            learn_part(replica, rooms[partners_room(side)], k, 1, 2)
             publish(board, PARTNER_DONE, number)
             while look(board, OWN_DONE) < number:
                 sched_yield()
