@@ -20,6 +20,7 @@ from briskrl.fused.network import (
 )
 from briskrl.fused.plan import Plan
 from briskrl.fused.team import Team, share
+from briskrl.held import Held
 from briskrl.nets.bodies import MLPBody
 
 SMALLEST_SHARE = 256
@@ -43,20 +44,29 @@ class FusedPolicies:
         self._parts = parts
         self._choices = parts.distribution
         plan = Plan(parts.flat, inputs)
-        self._heads = _add_network(plan, parts)
+        heads = _add_network(plan, parts)
         self._net = build_net(plan, parts.flat)
         self._gradients = build_parts(plan, parts.flat, 1, threads)
-        self._works = [
-            build_work(plan, parts.flat, self._gradients, 0, member) for member in range(threads)
+        reading = build_reading(parts.network.inputs, self._net.values.dtype)
+        self._members = [
+            Held(
+                kernels.Member(
+                    net=self._net,
+                    heads=heads,
+                    reading=reading,
+                    work=build_work(plan, parts.flat, self._gradients, 0, member),
+                    space=self._choices.space(),
+                )
+            )
+            for member in range(threads)
         ]
-        self._reading = build_reading(parts.network.inputs, self._net.values.dtype)
         self._optimiser = build_optimiser(parts.guard, parts.flat)
+        self._pupil = Held(kernels.Pupil(self._net, self._optimiser))
         self._team = Team(threads)
         config = parts.config
         self._settings = np.array(
             [config.clip, config.clip_value, config.entropy_coef, config.value_coef, 1.0]
         )
-        self._spaces = [self._choices.space() for _ in range(threads)]
         self._sums = np.zeros((threads, len(METRICS)))
         self._totals = np.zeros(len(METRICS))
         self._count = self._total_count = 0
@@ -76,11 +86,7 @@ class FusedPolicies:
 
         def part(member: int, first: int, end: int) -> None:
             kernels.act_by_chance(
-                self._net,
-                self._heads,
-                self._reading,
-                self._works[member],
-                self._spaces[member],
+                self._members[member],
                 rows,
                 legal,
                 draws,
@@ -97,9 +103,7 @@ class FusedPolicies:
         rows = obs.reshape(len(obs), -1)
 
         def part(member: int, first: int, end: int) -> None:
-            kernels.foresee(
-                self._net, self._heads, self._reading, self._works[member], rows, first, end, out
-            )
+            kernels.foresee(self._members[member], rows, first, end, out)
 
         self._share(len(obs), part)
 
@@ -111,11 +115,7 @@ class FusedPolicies:
 
         def part(member: int, first: int, end: int) -> None:
             kernels.recall(
-                self._net,
-                self._heads,
-                self._reading,
-                self._works[member],
-                self._spaces[member],
+                self._members[member],
                 rows,
                 legal,
                 taken,
@@ -144,11 +144,7 @@ class FusedPolicies:
 
         def part(member: int, first: int, end: int) -> None:
             kernels.add_gradient(
-                self._net,
-                self._heads,
-                self._reading,
-                self._works[member],
-                self._spaces[member],
+                self._members[member],
                 steps,
                 self._settings,
                 first,
@@ -169,7 +165,7 @@ class FusedPolicies:
         """See PolicyEngine."""
         self._optimiser.settings[0] = lr
         padded, flat = (array[0, : self._used] for array in self._gradients)
-        kernels.take_step(self._net, padded, flat, self._optimiser)
+        kernels.take_step(self._pupil, padded, flat)
         self._parts.guard.check()
 
     def drain(self) -> dict[str, float]:

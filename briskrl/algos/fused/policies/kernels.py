@@ -18,6 +18,7 @@ from briskrl.fused.kernels import (
     pack,
     take_rows,
 )
+from briskrl.intrinsics import opened
 from briskrl.jit import kernel
 
 
@@ -52,9 +53,21 @@ class Steps(NamedTuple):
     ret: Any
 
 
+class Member(NamedTuple):
+    """What one thread computes with; kernels are given it held."""
+
+    net: Any
+    heads: Any
+    reading: Any
+    work: Any
+    space: Any
+    """Where `algos.choices` computes."""
+
+
 @kernel
-def act_by_chance(net, heads, reading, work, space, obs, mask, draws, first, end, action, log_prob):
+def act_by_chance(member, obs, mask, draws, first, end, action, log_prob):
     """Draw actions (N, D) and their log probabilities (N,) for observations first..end-1."""
+    net, heads, reading, work, space = opened(member)
     control = flush_denormals()
     for begin in range(first, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - begin)
@@ -76,8 +89,9 @@ def act_by_chance(net, heads, reading, work, space, obs, mask, draws, first, end
 
 
 @kernel
-def foresee(net, heads, reading, work, obs, first, end, values):
+def foresee(member, obs, first, end, values):
     """Write the values (M,) of observations first..end-1 of (M, F)."""
+    net, heads, reading, work, _ = opened(member)
     control = flush_denormals()
     for begin in range(first, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - begin)
@@ -89,8 +103,9 @@ def foresee(net, heads, reading, work, obs, first, end, values):
 
 
 @kernel
-def recall(net, heads, reading, work, space, obs, mask, action, first, end, log_prob):
+def recall(member, obs, mask, action, first, end, log_prob):
     """Write the log probabilities (M,) of actions (M, D) that were taken before."""
+    net, heads, reading, work, space = opened(member)
     control = flush_denormals()
     for begin in range(first, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - begin)
@@ -105,11 +120,12 @@ def recall(net, heads, reading, work, space, obs, mask, action, first, end, log_
 
 
 @kernel
-def add_gradient(net, heads, reading, work, space, steps, settings, first, end, sums):
+def add_gradient(member, steps, settings, first, end, sums):
     """Write the gradient of steps first..end-1 into `work`, and add the loss's parts to `sums`.
 
-    Space, settings and sums are those of `policy_slopes`.
+    Settings and sums are those of `policy_slopes`.
     """
+    net, heads, reading, work, space = opened(member)
     control = flush_denormals()
     if first == end:
         work.gradient[:] = 0
@@ -142,9 +158,17 @@ def add_gradient(net, heads, reading, work, space, steps, settings, first, end, 
     restore_denormals(control)
 
 
+class Pupil(NamedTuple):
+    """Who learns."""
+
+    net: Any
+    optimiser: Any
+
+
 @kernel
-def take_step(net, padded, flat, optimiser):
+def take_step(pupil, padded, flat):
     """Apply the gradient that threads left in parts, see `collect_gradient`."""
+    net, optimiser = opened(pupil)
     control = flush_denormals()
     collect_gradient(net, padded, flat, optimiser.gradients)
     apply_gradient(optimiser)
