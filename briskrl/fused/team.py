@@ -122,17 +122,15 @@ class Worker:
         self._thread = threading.Thread(target=self._work, daemon=True, name=name)
         self._thread.start()
 
-    def begin(self, part: Part | None, *, first: bool = False) -> None:
+    def begin(self, part: Part | None) -> None:
         """Start a piece of work; None ends the thread. `finish` must be called in between.
 
-        Args:
-            part: What to do.
-            first: Let the thread have the interpreter before the caller goes on. A thread that
-                finds the interpreter taken falls asleep, and takes longer to wake than to begin.
+        The thread may have the interpreter before the caller goes on: if it found that taken it
+        would fall asleep, and take longer to wake than to begin.
         """
         self._part = part
         number = self._board[BEGUN] + 1
-        hand_over(self._board, BEGUN, number, TAKEN, TAKING_LOOKS if first else 0)
+        hand_over(self._board, BEGUN, number, TAKEN, TAKING_LOOKS)
         # A worker that was about to sleep and saw the work in time leaves the lock open.
         if self._asleep and self._go.locked():
             self._asleep = False

@@ -82,8 +82,7 @@ class Overlap:
         if self._begun:
             self._begin = perf_counter()
             self._engine.expect(self._learner.batch)
-            # Learning takes longer than collecting: the sooner it begins the better.
-            self._worker.begin(partial(self._learn_aside, self._under_way), first=True)
+            self._worker.begin(partial(self._learn_aside, self._under_way))
 
     @property
     def reads_memory(self) -> bool:
