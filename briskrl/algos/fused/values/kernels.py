@@ -154,7 +154,7 @@ ABSENT, READY, ENGAGED = range(3)
 
 LOST = 2_000_000
 """Cycles of waiting after which a partner seems to have lost its core."""
-SHORTEST_ALONE, LONGEST_ALONE = 8, 8192
+SHORTEST_ALONE, LONGEST_ALONE = 64, 8192
 """Updates that are then done without it: more if that comes again and again."""
 LOOKS_AWAKE, NAP_US = 2000, 50
 """Looks in vain before naps, and how long those are."""
