@@ -87,13 +87,14 @@ class FusedValues:
         self._explore = explore
         self._online, plan, self._heads = _net_of(parts, parts.online, parts.online_flat, inputs)
         self._target, _, _ = _net_of(parts, parts.target, parts.target_flat, inputs)
-        self._copy = _copy_of(self._online)
+        self._copy = _copy_of(self._online) if overlap else self._online
         self._partner = _copy_of(self._online)
         dtype = self._online.values.dtype
         self._splits = overlap or threads > 1
         self._foretells = overlap and self._can_foretell
         flat = parts.online_flat
-        self._whole, self._halves = (build_parts(plan, flat, count, count) for count in (1, 2))
+        self._whole = build_parts(plan, flat, 1, 1)
+        self._halves = build_parts(plan, flat, 2, 2) if self._splits else self._whole
         works = [build_work(plan, flat, self._whole, 0, 0)]
         if self._splits:
             halves = self._halves
