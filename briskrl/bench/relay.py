@@ -131,11 +131,11 @@ class Relay:
             and run.session.clock.iterations + begin.length <= end
         ):
             fresh = self._start(run, stack)
-            pairs = yield from self._meet_start(run, fresh, _iterations(EARLY_TURN_S, begin))
-            self.starts.append(pairs)
+            self.starts.append((yield from self._meet_start(run, fresh, begin)))
         return fresh
 
-    def _meet_start(self, run: Run, fresh: Fresh, size: int) -> Iterations[list[Pair]]:
+    def _meet_start(self, run: Run, fresh: Fresh, begin: Beginning) -> Iterations[list[Pair]]:
+        size, length = _iterations(EARLY_TURN_S, begin), begin.length or 0
         while not fresh.at.updates:
             self._turn(run, fresh, 1)
             yield
@@ -144,7 +144,9 @@ class Relay:
         pairs = [Pair((yield from _cost(1)), fresh_s)]
         until = fresh.at.episodes + self._episodes
         while fresh.at.episodes < until:
-            pairs.append((yield from self._pair(run, fresh, size, swap=len(pairs) % 2 == 0)))
+            # A turn beyond the first episodes would use up iterations that the last fifth needs.
+            count = max(1, min(size, length - fresh.at.iterations))
+            pairs.append((yield from self._pair(run, fresh, count, swap=len(pairs) % 2 == 0)))
         return pairs
 
     def _approach(self, run: Run, fresh: Fresh, begin: Beginning) -> Iterations[None]:

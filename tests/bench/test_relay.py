@@ -74,6 +74,15 @@ def test_a_run_that_grows_dearer_shows_and_waiting_is_known(tmp_path: Path) -> N
         assert os.sched_getaffinity(0) == cores
 
 
+def test_turns_longer_than_the_first_episodes_leave_the_last_fifth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("briskrl.bench.relay.EARLY_TURN_S", 60.0)
+    relay, _ = relayed(tmp_path, 750)
+    assert len(relay.starts) >= 1
+    assert cost_ratio(relay.late) is not None
+
+
 def test_a_run_too_short_to_tell_starts_no_process(tmp_path: Path) -> None:
     relay, result = relayed(tmp_path, 38)
     assert result.stopped == "finished"
