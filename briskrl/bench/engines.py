@@ -231,11 +231,27 @@ def _in_turns(
     return results
 
 
+_BURN = """
+import os, sys
+if len(sys.argv) > 1:
+    os.sched_setaffinity(0, {int(sys.argv[1])})
+while True:
+    pass
+"""
+
+
 @contextmanager
 def _busy_cores() -> Iterator[None]:
-    """Keep every core busy with a process of its own."""
-    command = [sys.executable, "-c", "while True: pass"]
-    burners = [subprocess.Popen(command) for _ in range(os.cpu_count() or 1)]
+    """Keep every core busy with a process of its own.
+
+    Each stays on its core where the system can do that. Free to move, they are carried from core to
+    core by what is measured, and how much of a core that gets is then a matter of chance.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        places = [[str(core)] for core in sorted(os.sched_getaffinity(0))]
+    else:
+        places = [[] for _ in range(os.cpu_count() or 1)]
+    burners = [subprocess.Popen([sys.executable, "-c", _BURN, *place]) for place in places]
     try:
         yield
     finally:

@@ -35,8 +35,10 @@ class Matrix(NamedTuple):
 
 
 @intrinsic
-def tile(typing, c, a, b, start, depth, floor, rows, vectors, size):
+def tile(typing, c, a, b, start, depth, floor, late, rows, vectors, size):
     """C = max(floor, start + A B) for a block of C that fits into registers; NaN stays NaN.
+
+    Sums go through the depth in order, beginning with `start`; or with 0 and `start` is added last.
 
     Args:
         typing: Numba's.
@@ -46,6 +48,7 @@ def tile(typing, c, a, b, start, depth, floor, rows, vectors, size):
         start: Matrix; a row of 0 adds the same to every row.
         depth: Columns of A, rows of B.
         floor: Number of C's kind.
+        late: Whether `start` is added last.
         rows: Rows of the block, a constant.
         vectors: Vectors that a row of it spans, a constant.
         size: Bytes of a vector, a constant.
@@ -59,7 +62,7 @@ def tile(typing, c, a, b, start, depth, floor, rows, vectors, size):
         _Tile(context, builder, signature.args, values, *shape).write()
         return context.get_dummy_value()
 
-    return types.void(c, a, b, start, types.int64, floor, *literals), generate
+    return types.void(c, a, b, start, types.int64, floor, types.boolean, *literals), generate
 
 
 class _Tile:
@@ -88,12 +91,13 @@ class _Tile:
         self.c, self.a, self.b, self.start = (
             _matrix(context, builder, kinds[i], values[i]) for i in range(4)
         )
-        self.depth, self.floor = values[4:6]
+        self.depth, self.floor, self.late = values[4:7]
 
     def write(self) -> None:
-        """Load the start, go through the depth, store the block."""
+        """Begin sums, go through the depth, store the block."""
         builder = self.builder
-        begun = self._each(lambda r, v: self._load(self.start, self._place(self.start, r, v)))
+        nothing = ir.Constant(self.vector, None)
+        begun = self._each(lambda r, v: builder.select(self.late, nothing, self._start(r, v)))
         a_rows = [self._row(self.a, r) for r in self.rows]
         loop = builder.append_basic_block("tile.depth")
         done = builder.append_basic_block("tile.done")
@@ -116,12 +120,19 @@ class _Tile:
 
         builder.position_at_end(done)
         ends = self._each(lambda r, v: self._merge((begun[r][v], entry), (more[r][v], loop)))
+        with builder.if_then(self.late, likely=False):
+            added = self._each(lambda r, v: builder.fadd(ends[r][v], self._start(r, v)))
+            adding = builder.block
+        sums = self._each(lambda r, v: self._merge((ends[r][v], done), (added[r][v], adding)))
         floor = self._spread(self.floor)
-        above = self._each(lambda r, v: self._above(floor, ends[r][v]))
+        above = self._each(lambda r, v: self._above(floor, sums[r][v]))
         self._each(lambda r, v: self._store(above[r][v], self._place(self.c, r, v)))
 
     def _each(self, make: Callable[[int, int], Any]) -> list[list[Any]]:
         return [[make(r, v) for v in self.vectors] for r in self.rows]
+
+    def _start(self, row: int, vector: int) -> Any:
+        return self._load(self.start, self._place(self.start, row, vector))
 
     def _merge(self, *incoming: tuple[Any, Any]) -> Any:
         phi = self.builder.phi(self.vector)

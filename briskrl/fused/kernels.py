@@ -125,7 +125,7 @@ class Optimiser(NamedTuple):
 def _strip(tile_rows, vectors, size):
     """A function that fills some columns of a product, `tile_rows` rows at a time."""
 
-    def strip(c, rows, column, a, b, start, depth, floor):
+    def strip(c, rows, column, a, b, start, depth, floor, late):
         below = Matrix(b.numbers, b.at + column, b.row, 1)
         row = 0
         while row + tile_rows <= rows:
@@ -136,6 +136,7 @@ def _strip(tile_rows, vectors, size):
                 Matrix(start.numbers, start.at + row * start.row + column, start.row, 1),
                 depth,
                 floor,
+                late,
                 tile_rows,
                 vectors,
                 size,
@@ -149,6 +150,7 @@ def _strip(tile_rows, vectors, size):
                 Matrix(start.numbers, start.at + row * start.row + column, start.row, 1),
                 depth,
                 floor,
+                late,
                 1,
                 vectors,
                 size,
@@ -168,18 +170,22 @@ _strip_of_half = _strip(8, 1, HALF)
 
 
 @helper
-def product(c, rows, columns, a, b, start, depth, floor):
-    """C = max(floor, start + A B) for matrices whose rows are padded, as `columns` are."""
+def product(c, rows, columns, a, b, start, depth, floor, late=False):
+    """C = max(floor, start + A B) for matrices whose rows are padded, as `columns` are; see `tile`.
+
+    Every number is a sum of its own in a fixed order: how many rows are computed at once makes no
+    difference to it.
+    """
     lanes = FULL // c.numbers.itemsize
     column = 0
     while column + WIDE * lanes <= columns:
-        _wide_strip(c, rows, column, a, b, start, depth, floor)
+        _wide_strip(c, rows, column, a, b, start, depth, floor, late)
         column += WIDE * lanes
     while column + lanes <= columns:
-        _strip_of_one(c, rows, column, a, b, start, depth, floor)
+        _strip_of_one(c, rows, column, a, b, start, depth, floor, late)
         column += lanes
     if column < columns:
-        _strip_of_half(c, rows, column, a, b, start, depth, floor)
+        _strip_of_half(c, rows, column, a, b, start, depth, floor, late)
 
 
 @inlined
@@ -243,10 +249,33 @@ def whole_strips(rows):
 
 
 @helper
-def backward(net, work, rows, first):
+def _sum_over(dw, count, columns, left, right, depth, start, middle):
+    """Write start + left' right, or with a middle the sum of that and of what comes behind it.
+
+    Args:
+        dw: Matrix to write to, of so many rows and columns.
+        count: Those rows.
+        columns: Those columns.
+        left: Matrix (count, depth), turned.
+        right: Matrix (depth, columns).
+        depth: Rows of a tile.
+        start: Matrix.
+        middle: Row from which on there is a sum of its own; 0 if there is none.
+    """
+    lowest = dw.numbers.dtype.type(-math.inf)
+    product(dw, count, columns, left, right, start, middle or depth, lowest)
+    if middle > 0:
+        behind = Matrix(left.numbers, left.at + middle * left.step, left.row, left.step)
+        below = Matrix(right.numbers, right.at + middle * right.row, right.row, 1)
+        product(dw, count, columns, behind, below, dw, depth - middle, lowest, True)
+
+
+@helper
+def backward(net, work, rows, first, middle=0):
     """Add a tile's part to the gradient, given the slopes of the last layers' outputs.
 
-    The first tile's part replaces the gradient that stands there.
+    The first tile's part replaces the gradient that stands there. If the tile has a middle, what
+    comes behind it is summed up by itself: the gradient is then the one of two parts.
 
     With y = x W' + b: dW = dy' x, db = sum of dy's rows, dx = dy W. A source of several layers has
     the sum of what they hand down.
@@ -271,15 +300,15 @@ def backward(net, work, rows, first):
             dw = Matrix(work.gradient, layer[GRADIENT_AT], wide, 1)
             across = Matrix(out, layer[SOURCE_AT], 1, below)
             all_inputs = whole_strips(inputs)
-            product(dw, all_inputs, wide, across, dy, zeros if first else dw, rows, lowest)
+            _sum_over(dw, all_inputs, wide, across, dy, rows, zeros if first else dw, middle)
         else:
             if layer[GRADIENT_LIES] == FLAT:
                 dw = Matrix(work.flat, layer[WEIGHT_AT], below, 1)
             else:
                 dw = Matrix(work.gradient, layer[GRADIENT_AT], below, 1)
-            product(dw, outputs, below, turned, source, zeros if first else dw, rows, lowest)
+            _sum_over(dw, outputs, below, turned, source, rows, zeros if first else dw, middle)
         db = Matrix(work.gradient, bias_gradient_at(layer), 0, 1)
-        product(db, 1, wide, one, dy, zeros if first else db, rows, lowest)
+        _sum_over(db, 1, wide, one, dy, rows, zeros if first else db, middle)
         if layer[PASSES_ON] == NOTHING:
             continue
         dx = Matrix(slope, layer[SOURCE_AT], below, 1)

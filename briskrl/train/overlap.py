@@ -96,7 +96,9 @@ class Overlap:
         batch = self._learner.draw(self.owed)
         if batch is not None:
             self._before_draw = before
-            self._foretell(batch)
+            # Alone, this would only be done earlier.
+            if self._begun:
+                self._foretell(batch)
         self.finish()
 
     def finish(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from briskrl.algos.config import DQN_PRESETS, ON_POLICY_PRESETS
+from briskrl.algos.fused.values import kernels
 from briskrl.core.clock import Clock
 from briskrl.core.types import Decision
 from tests.algos import rollouts, transitions
@@ -62,6 +63,25 @@ def test_two_runs_are_equal_to_the_bit(learn, preset, threads):
 @pytest.mark.parametrize(("learn", "preset"), CASES)
 def test_one_and_two_threads_agree_within_rounding(learn, preset):
     assert learn(preset, 1) == pytest.approx(learn(preset, 2), abs=1e-4)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 64, 65, 150])
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_halves_of_a_batch_are_the_same_whoever_computes_them(preset, batch_size):
+    config = transitions.small(**{**DQN_PRESETS[preset], "net": (40, 24), "target_every": 7})
+    env = transitions.spec()
+    batch = transitions.random_batch(env, 30, batch_size)
+    found, losses = {}, {}
+    for alone in (False, True):
+        algo = transitions.make(config, env, engine="fused", threads=2)
+        board = algo.engines.now._board
+        board[kernels.ALONE] = (1 << 40) if alone else 0
+        for _ in range(50):
+            algo.update(batch, 30, Clock())
+        assert (board[kernels.ROUND] == 0) == alone
+        found[alone], losses[alone] = transitions.parameters(algo), algo.engines.now.drain()
+    assert np.array_equal(found[False], found[True])
+    assert losses[False] == losses[True]
 
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])

@@ -16,8 +16,8 @@ ROUNDING = {"float32": 3e-6, "float64": 1e-13}
 
 
 @helper
-def multiply(c, rows, columns, a, b, start, depth, floor):
-    product(c, rows, columns, a, b, start, depth, c.numbers.dtype.type(floor))
+def multiply(c, rows, columns, a, b, start, depth, floor, late):
+    product(c, rows, columns, a, b, start, depth, c.numbers.dtype.type(floor), late)
 
 
 @helper
@@ -58,10 +58,11 @@ def laid_out(array, at: int, row: int, *, transposed: bool = False) -> Matrix:
     transposed=st.booleans(),
     shared_start=st.booleans(),
     floor=st.sampled_from([-np.inf, 0.0, 0.5]),
+    late=st.booleans(),
     dtype=st.sampled_from(["float32", "float64"]),
 )
 def test_a_product_of_any_shape_is_numpys(
-    rows, columns, depth, at, more, transposed, shared_start, floor, dtype
+    rows, columns, depth, at, more, transposed, shared_start, floor, late, dtype
 ):
     rng = np.random.default_rng(rows * columns + depth)
     wide = padded(columns)
@@ -76,7 +77,7 @@ def test_a_product_of_any_shape_is_numpys(
         first = first._replace(row=0)
     out = laid_out(np.zeros((rows, wide), dtype), at[3], wide + more[3])
     before = out.numbers.copy()
-    multiply(out, rows, wide, left, right, first, depth, floor)
+    multiply(out, rows, wide, left, right, first, depth, floor, late)
 
     exact = start.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
     exact = np.maximum(floor, exact)
@@ -88,14 +89,28 @@ def test_a_product_of_any_shape_is_numpys(
     assert np.array_equal(out.numbers, before, equal_nan=True)
 
 
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_product_may_be_added_to_where_it_stands(dtype):
+def test_a_product_may_be_added_to_where_it_stands(dtype, late):
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((9, 5), (5, 40), (9, 40)))
     out = Matrix(c.copy().reshape(-1), 0, 40, 1)
     left, right = Matrix(a.reshape(-1), 0, 5, 1), Matrix(b.reshape(-1), 0, 40, 1)
-    multiply(out, 9, 40, left, right, out, 5, -np.inf)
+    multiply(out, 9, 40, left, right, out, 5, -np.inf, late)
     assert out.numbers.reshape(9, 40) == pytest.approx(c + a @ b, abs=1e-5)
+
+
+def test_what_is_added_late_meets_a_finished_sum():
+    """2^24 + 1 - 1 is 2^24 - 1 in float32 if that begins the sum, and 2^24 if it is added last."""
+    one, big = np.ones(8, np.float32), np.full(8, 2.0**24, np.float32)
+    left = Matrix(np.array([1, -1], np.float32), 0, 2, 1)
+    right = Matrix(np.concatenate([one, one]), 0, 8, 1)
+    found = {}
+    for late in (False, True):
+        out = Matrix(np.zeros(8, np.float32), 0, 8, 1)
+        multiply(out, 1, 8, left, right, Matrix(big, 0, 8, 1), 2, -np.inf, late)
+        found[late] = set(out.numbers.tolist())
+    assert found == {False: {2.0**24 - 1}, True: {2.0**24}}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

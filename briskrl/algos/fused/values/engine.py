@@ -290,7 +290,6 @@ class FusedValues:
                 self._online.values.dtype,
             ),
             errors=np.zeros((updates, size), np.float32),
-            losses=np.zeros(2),
             totals=self._totals,
             whole=self._whole,
             parts=self._halves,

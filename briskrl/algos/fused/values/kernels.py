@@ -103,8 +103,6 @@ class Lesson(NamedTuple):
     """(K, B, A * Z) what the target net says of the next observations."""
     errors: Any
     """(K, B) size of each transition's error, written."""
-    losses: Any
-    """(2,) float64 losses of the parts of a batch, written."""
     totals: Any
     """(2,) float64 sum of losses and their number, added to."""
     whole: Any
@@ -223,7 +221,7 @@ def foretell(task, updates):
 
 @helper
 def set_slopes(lesson, room, k, first, rows):
-    """Write the loss's slopes at the heads and the errors; returns the loss summed over rows.
+    """Write the loss's slopes at the heads and the errors.
 
     The mean alone: the Huber loss, whose slope is the error clipped to +-1. A distribution: the
     cross entropy of softmax p against the goal t, whose slope is p - t.
@@ -232,7 +230,6 @@ def set_slopes(lesson, room, k, first, rows):
     atoms = heads.support.shape[0]
     out, slope = room.work.out, room.work.slope
     share = 1 / batch.obs.shape[1]
-    loss = 0.0
     for r in range(rows):
         row = heads.advantage_at + r * heads.advantage_row
         slope[row : row + heads.actions * atoms] = 0
@@ -240,10 +237,8 @@ def set_slopes(lesson, room, k, first, rows):
         weight = batch.weight[k, first + r]
         if atoms == 1:
             error = out[at] - goals[r, 0]
-            size = abs(error)
-            loss += weight * (0.5 * error * error if size < 1 else size - 0.5)
             slope[at] = within(-1.0, error, 1.0) * (weight * share)
-            lesson.errors[k, first + r] = size
+            lesson.errors[k, first + r] = abs(error)
         else:
             logits, chances = out[at : at + atoms], slope[at : at + atoms]
             normaliser = softmax(logits, chances)
@@ -251,30 +246,46 @@ def set_slopes(lesson, room, k, first, rows):
             for z in range(atoms):
                 surprise -= goals[r, z] * (logits[z] - normaliser)
                 chances[z] = (chances[z] - goals[r, z]) * (weight * share)
-            loss += weight * surprise
             lesson.errors[k, first + r] = surprise
-    return loss * share
 
 
 @helper
-def learn_part(lesson, room, k, part, parts):
-    """Compute one of several parts of update k's gradient."""
-    size = lesson.batch.obs.shape[1]
-    begin, end = size * part // parts, size * (part + 1) // parts
+def loss_of(lesson, k):
+    """The mean loss of update k, told from its errors."""
+    errors, weight = lesson.errors[k], lesson.batch.weight[k]
+    loss = 0.0
+    if lesson.heads.support.shape[0] == 1:
+        for r in range(errors.shape[0]):
+            error = errors[r]
+            loss += weight[r] * (0.5 * error * error if error < 1 else error - 0.5)
+    else:
+        for r in range(errors.shape[0]):
+            loss += weight[r] * errors[r]
+    return loss / errors.shape[0]
+
+
+@helper
+def learn_rows(lesson, room, k, begin, end, middle):
+    """Compute what rows begin..end-1 of update k add to its gradient; see `backward`."""
     if begin == end:
         room.work.gradient[:] = 0
         room.work.flat[:] = 0
-    loss = 0.0
     for first in range(begin, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - first)
         set_targets(lesson, room, k, first, rows)
         take_rows(lesson.reading, lesson.batch.obs[k], first, rows, room.work)
         forward(lesson.online, lesson.online.layers, room.work, rows)
         join_heads(lesson.heads, room.work.out, rows)
-        loss += set_slopes(lesson, room, k, first, rows)
+        set_slopes(lesson, room, k, first, rows)
         part_slopes(lesson.heads, room.work.slope, rows)
-        backward(lesson.online, room.work, rows, first == begin)
-    lesson.losses[part] = loss
+        backward(lesson.online, room.work, rows, first == begin, middle)
+
+
+@inlined
+def learn_half(lesson, room, k, half):
+    """Compute one half of update k's gradient."""
+    size = lesson.batch.obs.shape[1]
+    learn_rows(lesson, room, k, size * half // 2, size * (half + 1) // 2, 0)
 
 
 @helper
@@ -325,7 +336,6 @@ def engage(lesson, replica):
         sched_yield()
     if board[ALONE] > 0 or not exchange_if(board, PARTNER, READY, ENGAGED):
         board[ALONE] = max(0, board[ALONE] - 1)
-        board[IN_STEP] = 0
         return False
     if board[IN_STEP] == 0:
         bring_in_step(lesson, replica)
@@ -346,14 +356,13 @@ def partners_room(side):
 
 
 @helper
-def learn_together(lesson, replica, rooms, k):
-    """Compute update k's gradient in two parts, the second by a partner if there is one.
+def learn_together(lesson, rooms, k):
+    """Compute half of update k's gradient while an engaged partner computes the other half.
 
     The partner computes with a copy of the network and of the optimiser, which stays in step
     because both threads apply the same gradients: so only gradients travel between the cores. A
     partner that has lost its core is waited for, and then left out for some time: on a machine that
-    has no core to spare it would delay more than it helps. Who computes a part makes no difference
-    to the result.
+    has no core to spare it would delay more than it helps.
 
     Returns:
         Which of two places for gradients was used: the partner may still be reading the other.
@@ -361,13 +370,9 @@ def learn_together(lesson, replica, rooms, k):
     board = lesson.board
     number = board[ROUND] + 1
     side = number % 2
-    if not engage(lesson, replica):
-        learn_part(lesson, rooms[room_of(side, 0)], k, 0, 2)
-        learn_part(lesson, rooms[room_of(side, 1)], k, 1, 2)
-        return side
     board[ROUND], board[UPDATE] = number, k
     publish(board, MINE, number)
-    learn_part(lesson, rooms[room_of(side, 0)], k, 0, 2)
+    learn_half(lesson, rooms[room_of(side, 0)], k, 0)
     publish(board, OWN_DONE, number)
     begin = cycles()
     while look(board, PARTNER_DONE) < number:
@@ -380,22 +385,40 @@ def learn_together(lesson, replica, rooms, k):
 
 
 @helper
+def learn(task, k):
+    """Compute update k's gradient, as a whole or in two halves, with a partner if there is one.
+
+    Who computes the halves makes no difference to the result.
+
+    Returns:
+        Where its parts are, and in which set of them.
+    """
+    lesson, replica, rooms, _ = task
+    board, size = lesson.board, lesson.batch.obs.shape[1]
+    splits = len(rooms) > 1 and k >= lesson.rules[WHOLE]
+    if splits and engage(lesson, replica):
+        return lesson.parts, learn_together(lesson, rooms, k)
+    board[IN_STEP] = 0
+    if size <= TILE_ROWS or not splits:
+        learn_rows(lesson, rooms[0], k, 0, size, size // 2 if splits else 0)
+        return lesson.whole, 0
+    side = (board[ROUND] + 1) % 2
+    for half in range(2):
+        learn_half(lesson, rooms[room_of(side, half)], k, half)
+    return lesson.parts, side
+
+
+@helper
 def do_update(task, k):
     """Do update k of a task."""
-    lesson, replica, rooms, _ = task
+    lesson = task.lesson
     online, target = lesson.online, lesson.target
     done, period = lesson.rules[DONE], lesson.rules[PERIOD]
     use_noise(online, lesson.noise[k, 0])
     use_noise(target, lesson.noise[k, 1])
-    lesson.losses[1] = 0
-    if len(rooms) == 1 or k < lesson.rules[WHOLE]:
-        learn_part(lesson, rooms[0], k, 0, 1)
-        lesson.board[IN_STEP] = 0
-        apply_parts(lesson, lesson.whole, 0)
-    else:
-        side = learn_together(lesson, replica, rooms, k)
-        apply_parts(lesson, lesson.parts, side)
-    lesson.totals[0] += lesson.losses[0] + lesson.losses[1]
+    parts, which = learn(task, k)
+    apply_parts(lesson, parts, which)
+    lesson.totals[0] += loss_of(lesson, k)
     lesson.totals[1] += 1
     if period > 0 and (done + k + 1) % period == 0:
         copy_numbers(target.values, online.values)
@@ -438,7 +461,7 @@ def assist(task, signs, at, end, patience):
             last, looks = number, 0
             k, side = board[UPDATE], number % 2
             use_noise(replica.online, replica.noise[k, 0])
-            learn_part(replica, rooms[partners_room(side)], k, 1, 2)
+            learn_half(replica, rooms[partners_room(side)], k, 1)
             publish(board, PARTNER_DONE, number)
             while look(board, OWN_DONE) < number:
                 sched_yield()
