@@ -1,0 +1,55 @@
+"""What updates free stays with the process."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+
+import pytest
+
+from briskrl.algos.config import DQN_PRESETS, ON_POLICY_PRESETS
+from briskrl.core.clock import Clock
+from briskrl.train.device import Arithmetic
+from tests.algos import rollouts, transitions
+from tests.fused.test_policy_gradients import random_minibatch
+
+resource = pytest.importorskip("resource")
+
+pytestmark = pytest.mark.skipif(
+    platform.system() != "Linux" or not hasattr(ctypes.CDLL(None), "mallopt"),
+    reason="needs the GNU C library",
+)
+
+UPDATES = 40
+
+
+def faults(call) -> float:
+    """Page faults per call, once the first calls are over."""
+    arithmetic = Arithmetic(1)
+    try:
+        for _ in range(UPDATES):
+            call()
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        for _ in range(UPDATES):
+            call()
+        return (resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before) / UPDATES
+    finally:
+        arithmetic.restore()
+
+
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+@pytest.mark.parametrize("batch_size", [64, 512, 1024])
+def test_value_updates_of_torch_ask_the_system_for_no_memory(preset, batch_size):
+    config = transitions.small(**DQN_PRESETS[preset], net=(128, 128), batch_size=batch_size)
+    env = transitions.spec()
+    algo = transitions.make(config, env, engine="torch")
+    batch = transitions.random_batch(env, 8, batch_size)
+    assert faults(lambda: algo.update(batch, 8, Clock())) < 8
+
+
+def test_policy_updates_of_torch_ask_the_system_for_no_memory():
+    env = rollouts.spec(mask=True)
+    options = {**ON_POLICY_PRESETS["ppo"], "net": (64, 64)}
+    agent = rollouts.make(rollouts.config(**options), env, engine="torch")
+    batch = random_minibatch(agent, env, 4096, seed=3)
+    assert faults(lambda: agent.update(batch, Clock())) < 1
