@@ -69,14 +69,17 @@ class Choices:
 
     def space(self) -> Softmax:
         """New arrays for kernels to work in; every thread needs its own."""
-        actions, choices = ROWS * self.outputs, ROWS * len(self.sizes)
+        actions, choices = (self.outputs, ROWS), (len(self.sizes), ROWS)
         return Softmax(
             shifted=np.zeros(actions),
             chance=np.zeros(actions),
             total=np.zeros(choices),
             log_total=np.zeros(choices),
             entropy=np.zeros(choices),
+            log_prob=np.zeros(ROWS),
+            moved=np.zeros(ROWS),
             ratio=np.zeros(ROWS),
+            slope=np.zeros(ROWS),
         )
 
     def columns(self, action: Array) -> Array:

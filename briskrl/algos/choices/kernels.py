@@ -1,8 +1,8 @@
 """Compiled pieces of policies that choose: chances, draws, log probabilities, the loss's slopes.
 
 A row holds the logits of D choices side by side, S in all; `ends` (D,) says where those of each
-choice end. Rows are taken in blocks of ROWS; exponentials and logarithms are worked out for a whole
-block at once in a Softmax, where they fill vectors.
+choice end. Rows are taken in blocks of ROWS. In a Softmax they lie side by side: what is worked out
+for all rows of a block at once fills vectors, however few actions there are.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from briskrl.jit import helper, inlined, kernel
-from briskrl.nets.kernels import exp_all, log_all
+from briskrl.jit import helper, inlined, kernel, reordering
+from briskrl.nets.kernels import exp_all, log_all, within
 
 ROWS = 64
 ILLEGAL = -1e9
@@ -22,58 +22,23 @@ class Softmax(NamedTuple):
     """What is known of one block's choices; float64."""
 
     shifted: Any
-    """(ROWS * S,) logits less the highest legal one of their choice."""
+    """(S, ROWS) logits less the highest legal one of their choice."""
     chance: Any
-    """(ROWS * S,) exp(shifted): chances but for the normaliser."""
+    """(S, ROWS) exp(shifted): chances but for the normaliser."""
     total: Any
-    """(ROWS * D,) normalisers."""
+    """(D, ROWS) normalisers."""
     log_total: Any
-    """(ROWS * D,)"""
+    """(D, ROWS)"""
     entropy: Any
-    """(ROWS * D,)"""
+    """(D, ROWS)"""
+    log_prob: Any
+    """(ROWS,) log probability of the actions taken, all choices together."""
+    moved: Any
+    """(ROWS,) how far that is from where it is anchored."""
     ratio: Any
-    """(ROWS,) how much likelier actions have become."""
-
-
-@inlined
-def _any_legal(mask, row, begin, end):
-    """Whether a mask says anything of these actions; none legal means all are."""
-    found = False
-    if mask.shape[0] > 0:
-        for i in range(begin, end):
-            found |= mask[row, i]
-    return found
-
-
-@helper
-def soften(logits, mask, ends, first, rows, space):
-    """Fill `space` up to log_total for rows first..first+rows-1 of (N, S) logits."""
-    choices = ends.shape[0]
-    size = ends[choices - 1]
-    shifted, chance, total = space.shifted, space.chance, space.total
-    for r in range(rows):
-        row, at, begin = first + r, r * size, 0
-        for d in range(choices):
-            end = ends[d]
-            masked = _any_legal(mask, row, begin, end)
-            highest = -math.inf
-            for i in range(begin, end):
-                if not masked or mask[row, i]:
-                    highest = max(highest, float(logits[row, i]))
-            for i in range(begin, end):
-                legal = not masked or mask[row, i]
-                shifted[at + i] = logits[row, i] - highest if legal else ILLEGAL
-            begin = end
-    exp_all(shifted[: rows * size], chance[: rows * size])
-    for r in range(rows):
-        at, begin = r * size, 0
-        for d in range(choices):
-            sum_of_all = 0.0
-            for i in range(begin, ends[d]):
-                sum_of_all += chance[at + i]
-            total[r * choices + d] = sum_of_all
-            begin = ends[d]
-    log_all(total[: rows * choices], space.log_total[: rows * choices])
+    """(ROWS,) exp(moved): how much likelier actions have become."""
+    slope: Any
+    """(ROWS,) d loss / d log_prob"""
 
 
 @inlined
@@ -81,16 +46,64 @@ def _begin_of(ends, choice):
     return ends[choice - 1] if choice > 0 else 0
 
 
-@inlined
-def _log_prob(ends, action, row, r, space):
-    """The log probability of one row's actions (N, D), all choices together; r is its place."""
-    choices = ends.shape[0]
-    size = ends[choices - 1]
-    found = 0.0
-    for d in range(choices):
-        chosen = r * size + _begin_of(ends, d) + action[row, d]
-        found += space.shifted[chosen] - space.log_total[r * choices + d]
-    return found
+@helper
+def _rule_out(mask, first, rows, begin, end, shifted):
+    """Put illegal actions of one choice out of reach; none legal means all are."""
+    for r in range(rows):
+        any_legal = False
+        for i in range(begin, end):
+            any_legal |= mask[first + r, i]
+        for i in range(begin, end):
+            if any_legal and not mask[first + r, i]:
+                shifted[i, r] = -math.inf
+
+
+@helper
+def _shift(shifted, begin, end, highest):
+    """Subtract the highest of one choice's logits; `highest` (R,) is room for those of R rows."""
+    rows = highest.shape[0]
+    for r in range(rows):
+        highest[r] = shifted[begin, r]
+    for i in range(begin + 1, end):
+        for r in range(rows):
+            highest[r] = shifted[i, r] if shifted[i, r] > highest[r] else highest[r]
+    for i in range(begin, end):
+        for r in range(rows):
+            less = shifted[i, r] - highest[r]
+            shifted[i, r] = ILLEGAL if less < ILLEGAL else less
+
+
+@helper
+def soften(logits, mask, ends, first, rows, space):
+    """Fill `space` up to log_total for rows first..first+rows-1 of (N, S) logits."""
+    shifted, chance = space.shifted, space.chance
+    for d in range(ends.shape[0]):
+        begin, end = _begin_of(ends, d), ends[d]
+        total = space.total[d, :rows]
+        for i in range(begin, end):
+            for r in range(rows):
+                shifted[i, r] = logits[first + r, i]
+        if mask.shape[0] > 0:
+            _rule_out(mask, first, rows, begin, end, shifted)
+        _shift(shifted, begin, end, total)
+        total[:] = 0
+        for i in range(begin, end):
+            exp_all(shifted[i, :rows], chance[i, :rows])
+            for r in range(rows):
+                total[r] += chance[i, r]
+        log_all(total, space.log_total[d, :rows])
+
+
+@helper
+def _recall(ends, action, first, rows, space):
+    """Fill in the log probabilities of actions (N, D) of rows first..first+rows-1."""
+    log_prob = space.log_prob[:rows]
+    log_prob[:] = 0
+    for d in range(ends.shape[0]):
+        begin = _begin_of(ends, d)
+        for r in range(rows):
+            taken = begin + action[first + r, d]
+            log_prob[r] += space.shifted[taken, r] - space.log_total[d, r]
 
 
 @helper
@@ -99,8 +112,9 @@ def recall_choices(logits, mask, ends, action, log_prob, space):
     for first in range(0, logits.shape[0], ROWS):
         rows = min(ROWS, logits.shape[0] - first)
         soften(logits, mask, ends, first, rows, space)
+        _recall(ends, action, first, rows, space)
         for r in range(rows):
-            log_prob[first + r] = _log_prob(ends, action, first + r, r, space)
+            log_prob[first + r] = space.log_prob[r]
 
 
 @kernel
@@ -116,69 +130,67 @@ def sample_choices(logits, mask, ends, draws, action, log_prob, space):
         log_prob: (N,) float32 log probability of all choices together, written.
         space: Softmax to work in.
     """
-    choices = ends.shape[0]
-    size = ends[choices - 1]
     for first in range(0, logits.shape[0], ROWS):
         rows = min(ROWS, logits.shape[0] - first)
         soften(logits, mask, ends, first, rows, space)
-        for r in range(rows):
-            for d in range(choices):
-                begin = _begin_of(ends, d)
-                left = draws[first + r, d] * space.total[r * choices + d]
+        for d in range(ends.shape[0]):
+            begin = _begin_of(ends, d)
+            for r in range(rows):
+                left = draws[first + r, d] * space.total[d, r]
                 # Where rounding leaves the draw past every action, the last possible one has it.
                 chosen = begin
                 for i in range(begin, ends[d]):
-                    chance = space.chance[r * size + i]
+                    chance = space.chance[i, r]
                     if chance > 0:
                         chosen = i
                         left -= chance
                         if left < 0:
                             break
                 action[first + r, d] = chosen - begin
-            log_prob[first + r] = _log_prob(ends, action, first + r, r, space)
+        _recall(ends, action, first, rows, space)
+        for r in range(rows):
+            log_prob[first + r] = space.log_prob[r]
 
 
-@helper
+@reordering
 def _add_entropies(ends, rows, space):
     """Fill in the entropies of a block's choices; returns their sum."""
-    choices = ends.shape[0]
-    size = ends[choices - 1]
     found = 0.0
-    for r in range(rows):
-        for d in range(choices):
-            weighted = 0.0
-            for i in range(r * size + _begin_of(ends, d), r * size + ends[d]):
-                weighted += space.chance[i] * space.shifted[i]
-            at = r * choices + d
-            space.entropy[at] = space.log_total[at] - weighted / space.total[at]
-            found += space.entropy[at]
+    for d in range(ends.shape[0]):
+        entropy, total = space.entropy[d, :rows], space.total[d, :rows]
+        log_total = space.log_total[d, :rows]
+        entropy[:] = 0
+        for i in range(_begin_of(ends, d), ends[d]):
+            for r in range(rows):
+                entropy[r] += space.chance[i, r] * space.shifted[i, r]
+        for r in range(rows):
+            entropy[r] = log_total[r] - entropy[r] / total[r]
+            found += entropy[r]
     return found
 
 
 @inlined
 def _surrogate(ratio, worth, clip):
     """PPO's clipped gain, and its slope with respect to the log probability."""
-    limited = min(1 + clip, max(1 - clip, ratio))
+    gain, limited = ratio * worth, within(1 - clip, ratio, 1 + clip) * worth
     # Written so that NaN goes through.
-    through = not ratio * worth > limited * worth
-    return min(ratio * worth, limited * worth), worth * ratio if through else 0.0
+    return (limited, 0.0) if gain > limited else (gain, gain)
 
 
-@inlined
-def _set_logit_slopes(ends, action, r, slope, bonus, space, out):
-    """Write one row's slopes: of its log probability, times `slope`, and of its entropies."""
-    choices = ends.shape[0]
-    size = ends[choices - 1]
-    for d in range(choices):
-        at = r * choices + d
-        per_total = 1 / space.total[at]
+@helper
+def _set_logit_slopes(ends, action, rows, bonus, space, out):
+    """Write slopes of logits: those of log probabilities, times `slope`, and of entropies."""
+    slope = space.slope
+    for d in range(ends.shape[0]):
         begin = _begin_of(ends, d)
         for i in range(begin, ends[d]):
-            # Chances of 0, illegal or vanishing, leave a slope of 0.
-            log_chance = space.shifted[r * size + i] - space.log_total[at]
-            chance = space.chance[r * size + i] * per_total
-            out[r, i] = chance * (bonus * (log_chance + space.entropy[at]) - slope)
-        out[r, begin + action[r, d]] += slope
+            for r in range(rows):
+                # Chances of 0, illegal or vanishing, leave a slope of 0.
+                chance = space.chance[i, r] / space.total[d, r]
+                log_chance = space.shifted[i, r] - space.log_total[d, r]
+                out[r, i] = chance * (bonus * (log_chance + space.entropy[d, r]) - slope[r])
+        for r in range(rows):
+            out[r, begin + action[r, d]] += slope[r]
 
 
 @inlined
@@ -188,11 +200,47 @@ def _value_error(value, value_then, ret, clip):
     Where clipping around an older value makes the error larger, that is constant: its slope is 0.
     """
     error, moved = value - ret, value - value_then
-    if clip > 0 and abs(moved) > clip:
-        limited = value_then + math.copysign(clip, moved) - ret
-        if limited * limited > error * error:
-            return limited * limited, 0.0
-    return error * error, error
+    limited = value_then + math.copysign(clip, moved) - ret
+    fixed = (clip > 0) & (abs(moved) > clip) & (limited * limited > error * error)
+    return (limited * limited, 0.0) if fixed else (error * error, error)
+
+
+@reordering
+def _weigh_policy(rows, anchor, weight, advantage, settings, space, sums):
+    """Fill in ratios and slopes of a block, and add to sums what concerns the policy."""
+    clip, _, _, _, count = settings
+    moved, ratio = space.moved[:rows], space.ratio[:rows]
+    slope, log_prob = space.slope, space.log_prob
+    gains, divergence, clipped = 0.0, 0.0, 0
+    for r in range(rows):
+        moved[r] = log_prob[r] - anchor[r]
+    exp_all(moved, ratio)
+    for r in range(rows):
+        worth = float(weight[r]) * advantage[r]
+        divergence += ratio[r] - 1 - moved[r]
+        if clip > 0:
+            gain, up = _surrogate(ratio[r], worth, clip)
+            clipped += abs(ratio[r] - 1) > clip
+        else:
+            gain, up = worth * log_prob[r], worth
+        gains += gain
+        slope[r] = -up / count
+    sums[0] -= gains
+    sums[3] += divergence
+    sums[4] += clipped
+
+
+@reordering
+def _weigh_values(rows, value, value_then, ret, settings, out, sums):
+    """Write slopes of values, and add to sums what concerns them."""
+    _, clip, _, coef, count = settings
+    factor = 2 * coef / count
+    squares = 0.0
+    for r in range(rows):
+        squared, error = _value_error(float(value[r, 0]), value_then[r], ret[r], clip)
+        out[r, 0] = factor * error
+        squares += squared
+    sums[1] += squares
 
 
 @helper
@@ -238,36 +286,10 @@ def policy_slopes(
         sums: (5,) float64, added to: policy loss, squared value error, entropy, divergence, number
             of clipped steps.
     """
-    clip, clip_value, entropy_coef, value_coef, count = settings
-    share = 1 / count
-    bonus = entropy_coef * share
     rows = logits.shape[0]
     soften(logits, mask, ends, 0, rows, space)
-    entropies = _add_entropies(ends, rows, space)
-    ratios = space.ratio[:rows]
-    divergence = 0.0
-    for r in range(rows):
-        ratios[r] = _log_prob(ends, action, r, r, space) - anchor[r]
-        divergence -= 1 + ratios[r]
-    exp_all(ratios, ratios)
-
-    gains, squares, clipped = 0.0, 0.0, 0
-    for r in range(rows):
-        ratio = ratios[r]
-        worth = float(weight[r]) * advantage[r]
-        divergence += ratio
-        if clip > 0:
-            gain, slope = _surrogate(ratio, worth, clip)
-            clipped += abs(ratio - 1) > clip
-        else:
-            gain, slope = worth * _log_prob(ends, action, r, r, space), worth
-        gains += gain
-        _set_logit_slopes(ends, action, r, -slope * share, bonus, space, logit_slope)
-        squared, error = _value_error(float(value[r, 0]), value_then[r], ret[r], clip_value)
-        value_slope[r, 0] = 2 * value_coef * error * share
-        squares += squared
-    sums[0] -= gains
-    sums[1] += squares
-    sums[2] += entropies
-    sums[3] += divergence
-    sums[4] += clipped
+    _recall(ends, action, 0, rows, space)
+    sums[2] += _add_entropies(ends, rows, space)
+    _weigh_policy(rows, anchor, weight, advantage, settings, space, sums)
+    _set_logit_slopes(ends, action, rows, settings[2] / settings[4], space, logit_slope)
+    _weigh_values(rows, value, value_then, ret, settings, value_slope, sums)
