@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -71,17 +73,33 @@ def test_halves_of_a_batch_are_the_same_whoever_computes_them(preset, batch_size
     config = transitions.small(**{**DQN_PRESETS[preset], "net": (40, 24), "target_every": 7})
     env = transitions.spec()
     batch = transitions.random_batch(env, 30, batch_size)
-    found, losses = {}, {}
+    found = {}
     for alone in (False, True):
-        algo = transitions.make(config, env, engine="fused", threads=2)
-        board = algo.engines.now._board
-        board[kernels.ALONE] = (1 << 40) if alone else 0
-        for _ in range(50):
-            algo.update(batch, 30, Clock())
-        assert (board[kernels.ROUND] == 0) == alone
-        found[alone], losses[alone] = transitions.parameters(algo), algo.engines.now.drain()
-    assert np.array_equal(found[False], found[True])
-    assert losses[False] == losses[True]
+        engine = transitions.make(config, env, engine="fused", overlap=True).engines.now
+        with nullcontext() if alone else a_partner_of(engine, batch):
+            errors = [engine.update(batch, 30, 30 * k).copy() for k in range(20)]
+        assert (engine._board[kernels.ROUND] == 0) == alone
+        found[alone] = [engine._parts.online_flat.values.numpy(), *errors]
+        losses = engine.drain()
+        assert losses == found.setdefault("losses", losses)
+    for ours, theirs in zip(found[False], found[True], strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+@contextmanager
+def a_partner_of(engine, batch):
+    """A thread that lends updates a hand until they are done."""
+    end = np.zeros(1, np.int64)
+    engine.expect(batch)
+    partner = threading.Thread(target=engine.assist, args=(batch, (end, 0, 1)))
+    partner.start()
+    while engine._board[kernels.PARTNER] != kernels.READY:
+        time.sleep(0.001)
+    try:
+        yield
+    finally:
+        end[0] = 1
+        partner.join()
 
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
