@@ -88,11 +88,6 @@ def _columns(count: int) -> EpisodeStats:
 _NONE = _columns(0)
 
 
-def _cannot(told: int) -> int:
-    """In the place of `hand_over` where there are several lanes to put in order."""
-    return -1
-
-
 class EpisodeLog:
     """Records of the episodes of N envs, in one ring per lane: all envs, or a chunk of them.
 
@@ -113,7 +108,6 @@ class EpisodeLog:
         self._lanes[:, at.HEAD_TOTALS] = num_lanes
         self._lanes[:, at.HEAD_CAPACITY] = rings
         self._lanes[:, at.HEAD_FIRST] = first + np.cumsum([0, *rings[:-1]])
-        self._hand_over: Callable[[int], int] = _cannot
         self._open_table(_TABLE_ROWS)
 
     def clear(self) -> None:
@@ -141,9 +135,9 @@ class EpisodeLog:
         return _Part.of(self._table, self._told - count, count)
 
     def _drain_rows(self) -> EpisodeStats:
-        """Drain a lane that has gone round or has filled the table, or several lanes."""
-        written = int(self._written[0])
-        if len(self._written) == 1 and written <= self._lanes[0, at.HEAD_CAPACITY]:
+        """Drain records that are out of order, or more than the table has room for."""
+        written = int(self._written.sum())
+        if self._told + written > len(self._table.env):
             self._open_table(max(written, _TABLE_ROWS))
             return self.drain()
         rows = self._pending()
@@ -158,9 +152,10 @@ class EpisodeLog:
         # Those who hold episodes of the table before keep it alive; nothing in it changes.
         self._table = _columns(num_rows)
         self._told = 0
-        if len(self._written) == 1:
-            columns = (getattr(self._table, name) for name in self._table.__match_args__)
-            self._hand_over = partial(at.hand_over, self.rows, *columns)
+        columns = (getattr(self._table, name) for name in self._table.__match_args__)
+        self._hand_over: Callable[[int], int] = partial(
+            at.hand_over, self.rows, len(self._lanes), *columns
+        )
 
     def drain_aggregates(self) -> Aggregates:
         """Totals since they were last drained."""

@@ -254,18 +254,41 @@ def tell_episodes(rows, env, steps, ret, score, won, cause):
         tell_episode(rows, k, k, env, steps, ret, score, won, cause)
 
 
+@helper
+def count_pending(log, lanes):
+    """How many records wait in all lanes; -1 if one after the other they are not in order.
+
+    Lanes come in the order of their envs. So they are in order if they are of one step, or of one
+    lane whose ring has not gone round.
+    """
+    count, tick = 0, -1.0
+    for lane in range(lanes):
+        written, first = np.int64(log[lane, HEAD_WRITTEN]), np.int64(log[lane, HEAD_FIRST])
+        if written > np.int64(log[lane, HEAD_CAPACITY]):
+            return -1
+        if written > 0 and lanes > 1:
+            tick = log[first, REC_TICK] if tick < 0 else tick
+            if log[first, REC_TICK] != tick or log[first + written - 1, REC_TICK] != tick:
+                return -1
+        count += written
+    return count
+
+
 @kernel
-def hand_over(log, env, steps, ret, score, won, cause, first):
-    """Move what the only lane has recorded into arrays, from element `first` on.
+def hand_over(log, lanes, env, steps, ret, score, won, cause, first):
+    """Move what lanes have recorded into arrays, from element `first` on.
 
     Returns how many records there were, or -1 if nothing was moved because the arrays are too short
-    or the ring has gone round.
+    or the records are not in order.
     """
-    count = np.int64(log[0, HEAD_WRITTEN])
-    if count > np.int64(log[0, HEAD_CAPACITY]) or first + count > len(env):
+    count = count_pending(log, lanes)
+    if count < 0 or first + count > len(env):
         return -1
-    start = np.int64(log[0, HEAD_FIRST])
-    for k in range(count):
-        tell_episode(log, start + k, first + k, env, steps, ret, score, won, cause)
-    log[0, HEAD_WRITTEN] = 0.0
+    to = first
+    for lane in range(lanes):
+        start = np.int64(log[lane, HEAD_FIRST])
+        for k in range(np.int64(log[lane, HEAD_WRITTEN])):
+            tell_episode(log, start + k, to, env, steps, ret, score, won, cause)
+            to += 1
+        log[lane, HEAD_WRITTEN] = 0.0
     return count

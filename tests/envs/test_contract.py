@@ -204,8 +204,10 @@ def test_a_trajectory_depends_on_its_seed_and_actions_alone(case: Case) -> None:
 
 @native_case
 def test_threads_change_nothing(case: Case) -> None:
-    num_envs = 1500
+    with opened(case, 1) as env:
+        num_envs = max(1500, env._smallest_shared_batch)
     with opened(case, num_envs) as one, opened(case, num_envs, threads=2) as two:
+        assert two._lanes == 2
         actions = random_actions(one.env_spec, 24, num_envs)
         assert_same(play(one, actions), play(two, actions))
         assert_same_stats(one.drain_stats(), two.drain_stats())

@@ -53,15 +53,18 @@ def test_the_newest_records_come_out_by_step_and_env(num_lanes: int, num_steps: 
         assert sum(map(len, kept)) >= 4096
 
 
-def test_what_was_drained_stays_as_it_was() -> None:
+@pytest.mark.parametrize("cuts", [(0, 600), (0, 200, 450, 600)])
+def test_what_was_drained_stays_as_it_was(cuts: tuple[int, ...]) -> None:
     """More episodes than are allocated at once, looked at only after all of them were drained."""
-    log = EpisodeLog([(0, 600)])
+    bounds = list(pairwise(cuts))
+    log = EpisodeLog(bounds)
     rng = np.random.default_rng(2)
     wanted = [np.flatnonzero(rng.random(600) < share) for share in rng.random(40) * 0.5]
     assert sum(map(len, wanted)) > 5000
     drained = []
     for envs in wanted:
-        write(log.rows, 0, envs)
+        for lane, (low, high) in enumerate(bounds):
+            write(log.rows, lane, envs[(envs >= low) & (envs < high)])
         drained.append(log.drain())
     for envs, stats in zip(wanted, drained, strict=True):
         assert stats.count == len(envs)
