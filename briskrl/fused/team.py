@@ -24,8 +24,12 @@ taken."""
 
 MOST_WAIT, SLACK_S = 0.5, 2e-4
 """Waiting, as a share of one's own part and in seconds, that says nothing about the cores."""
-SHORTEST_RETREAT, LONGEST_RETREAT = 2, 1024
-"""In pieces of work."""
+SHORTEST_RETREAT, LONGEST_RETREAT, RETREAT_GROWTH = 2, 4096, 4
+"""In pieces of work; and how much longer each is than the one before.
+
+A core that is lost now and then, as on an idle machine, should cost little, and a machine that is
+busy should be left alone soon: trying costs about ten pieces.
+"""
 
 Part = Callable[[int], None]
 Sign = tuple[Ints, int, int]
@@ -94,7 +98,7 @@ class Retreat:
         """Tell how a piece of work went that was not done alone."""
         if lost:
             self._left = self._next
-            self._next = min(2 * self._next, LONGEST_RETREAT)
+            self._next = min(RETREAT_GROWTH * self._next, LONGEST_RETREAT)
         else:
             self._next = max(SHORTEST_RETREAT, self._next - 1)
 

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from briskrl.fused.team import LONGEST_RETREAT, SHORTEST_RETREAT, Retreat, Team, share
+from briskrl.fused.team import (
+    LONGEST_RETREAT,
+    RETREAT_GROWTH,
+    SHORTEST_RETREAT,
+    Retreat,
+    Team,
+    share,
+)
 
 
 @given(
@@ -59,7 +66,7 @@ def test_a_retreat_follows_a_lost_core_and_is_longer_each_time():
         while retreat.goes_on():
             count += 1
         lengths.append(count + 1)
-    assert lengths == [SHORTEST_RETREAT, 2 * SHORTEST_RETREAT, 4 * SHORTEST_RETREAT]
+    assert lengths == [SHORTEST_RETREAT * RETREAT_GROWTH**k for k in range(3)]
     for _ in range(LONGEST_RETREAT):
         retreat.judge(lost=False)
         assert not retreat.goes_on()
