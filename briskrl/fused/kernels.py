@@ -6,7 +6,7 @@ the matrices of a Work, whose rows are padded to whole vectors. Padding is never
 that counts, so whatever stands in it does no harm.
 
 Weights are kept in torch's layout (outputs, inputs). Products forward need them the other way
-round; `pack` makes that copy after every change.
+round, but for those of thin layers; `pack` makes that copy after every change.
 """
 
 from __future__ import annotations
@@ -16,7 +16,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from briskrl.fused.intrinsics import WIDE, Matrix, tile, turn, turn_part
+from briskrl.fused.intrinsics import (
+    LINEAR,
+    RELU,
+    TANH,
+    WIDE,
+    Floored,
+    Late,
+    Matrix,
+    Sloped,
+    dots,
+    tile,
+    turn,
+    turn_part,
+)
 from briskrl.jit import helper, inlined, kernel, reordering, reordering_finite
 from briskrl.nets.kernels import DONE, LONGEST, NORMS, RUN, SKIPPED, tanh_in_place, within
 
@@ -36,12 +49,13 @@ TILE_ROWS = 64
     GRADIENT_LIES,
     ACTIVATION,
     PASSES_ON,
+    SLOPE_OF,
     SIGMA_AT,
     BIAS_SIGMA_AT,
     NOISE_AT,
     STRAIGHT_AT,
     LAYER_FIELDS,
-) = range(18)
+) = range(19)
 """Columns of the table. Places are counted in numbers, from the beginning of the array that holds
 that part of a layer: SOURCE and OUT in a Work, WEIGHT, BIAS and the SIGMAs among the parameters;
 the last four are -1 for layers without noise."""
@@ -51,10 +65,10 @@ PADDED, TURNED, FLAT = range(3)
 (SOURCE_ROW, OUT_ROW) where that has the longer rows, which are faster to fill; or among the flat
 gradients at once, where rows need no padding."""
 
-LINEAR, RELU, TANH = range(3)
 NOTHING, FIRST, MORE = range(3)
 """PASSES_ON: whether a layer hands slopes down to its source, as the first to do so, or as one more
-of several that share the source."""
+of several that share the source. The last to do so goes on to the slopes before the source's
+activation, which is SLOPE_OF; for the others, and where there is none, that is LINEAR."""
 
 FULL, HALF = 64, 32
 """Bytes of vectors."""
@@ -62,6 +76,10 @@ BLOCK = 16
 """Rows and columns of the blocks by which matrices are turned."""
 STRIP_ROWS = 4
 """Rows of a tile of the widest strips; divides the padding."""
+DOT_ROWS = 4
+"""Rows whose dot products are under way at once."""
+MOST_DOTS = 4
+"""Outputs of the widest layer that is computed by them."""
 PADDING = 8
 """Rows of matrices are padded to a multiple of this many numbers: half vectors of float32."""
 ONE_AT, ZEROS_AT = 0, PADDING
@@ -76,7 +94,8 @@ class Net(NamedTuple):
     values: Any
     """(P,) parameters, with some numbers to spare behind them."""
     packed: Any
-    """Weights (inputs, OUT_ROW) and bias (OUT_ROW,) of each layer, noise included."""
+    """Weights (inputs, OUT_ROW), or (outputs, inputs) of thin layers, and bias (OUT_ROW,) of each
+    layer, noise included."""
     straight: Any
     """Weights (outputs, inputs) with noise, of noisy layers."""
     noise: Any
@@ -125,7 +144,7 @@ class Optimiser(NamedTuple):
 def _strip(tile_rows, vectors, size):
     """A function that fills some columns of a product, `tile_rows` rows at a time."""
 
-    def strip(c, rows, column, a, b, start, depth, floor, late):
+    def strip(c, rows, column, a, b, start, depth, ending):
         below = Matrix(b.numbers, b.at + column, b.row, 1)
         row = 0
         while row + tile_rows <= rows:
@@ -135,8 +154,7 @@ def _strip(tile_rows, vectors, size):
                 below,
                 Matrix(start.numbers, start.at + row * start.row + column, start.row, 1),
                 depth,
-                floor,
-                late,
+                ending,
                 tile_rows,
                 vectors,
                 size,
@@ -149,8 +167,7 @@ def _strip(tile_rows, vectors, size):
                 below,
                 Matrix(start.numbers, start.at + row * start.row + column, start.row, 1),
                 depth,
-                floor,
-                late,
+                ending,
                 1,
                 vectors,
                 size,
@@ -170,8 +187,8 @@ _strip_of_half = _strip(8, 1, HALF)
 
 
 @helper
-def product(c, rows, columns, a, b, start, depth, floor, late=False):
-    """C = max(floor, start + A B) for matrices whose rows are padded, as `columns` are; see `tile`.
+def product(c, rows, columns, a, b, start, depth, ending):
+    """C = start + A B for matrices whose rows are padded, as `columns` are; see `tile`.
 
     Every number is a sum of its own in a fixed order: how many rows are computed at once makes no
     difference to it.
@@ -179,13 +196,66 @@ def product(c, rows, columns, a, b, start, depth, floor, late=False):
     lanes = FULL // c.numbers.itemsize
     column = 0
     while column + WIDE * lanes <= columns:
-        _wide_strip(c, rows, column, a, b, start, depth, floor, late)
+        _wide_strip(c, rows, column, a, b, start, depth, ending)
         column += WIDE * lanes
     while column + lanes <= columns:
-        _strip_of_one(c, rows, column, a, b, start, depth, floor, late)
+        _strip_of_one(c, rows, column, a, b, start, depth, ending)
         column += lanes
     if column < columns:
-        _strip_of_half(c, rows, column, a, b, start, depth, floor, late)
+        _strip_of_half(c, rows, column, a, b, start, depth, ending)
+
+
+def _dot_strip(columns):
+    """A function that fills some columns of a product with dot products."""
+
+    def strip(c, rows, column, a, b, start, depth):
+        below = Matrix(b.numbers, b.at + column * b.row, b.row, 1)
+        begin = Matrix(start.numbers, start.at + column, 0, 1)
+        row = 0
+        while row + DOT_ROWS <= rows:
+            target = Matrix(c.numbers, c.at + row * c.row + column, c.row, 1)
+            source = Matrix(a.numbers, a.at + row * a.row, a.row, 1)
+            dots(target, source, below, begin, depth, DOT_ROWS, columns, FULL)
+            row += DOT_ROWS
+        while row < rows:
+            target = Matrix(c.numbers, c.at + row * c.row + column, c.row, 1)
+            source = Matrix(a.numbers, a.at + row * a.row, a.row, 1)
+            dots(target, source, below, begin, depth, 1, columns, FULL)
+            row += 1
+
+    strip.__qualname__ = f"dot_strip_{columns}"
+    return helper(strip)
+
+
+_strip_of_one_dot = _dot_strip(1)
+_strip_of_two_dots = _dot_strip(2)
+
+
+@helper
+def thin_product(c, rows, columns, a, b, start, depth):
+    """C = start + A B' for few columns and a depth of whole vectors; see `dots`.
+
+    Rows are alike to it as well: how many are computed at once makes no difference.
+    """
+    column = 0
+    while column + 2 <= columns:
+        _strip_of_two_dots(c, rows, column, a, b, start, depth)
+        column += 2
+    if column < columns:
+        _strip_of_one_dot(c, rows, column, a, b, start, depth)
+
+
+@inlined
+def is_thin(layer, numbers):
+    """Whether a layer is computed by dot products, which is faster for as few outputs."""
+    whole = layer[INPUTS] % (FULL // numbers.itemsize) == 0
+    return layer[OUTPUTS] <= MOST_DOTS and whole and layer[ACTIVATION] == LINEAR
+
+
+@inlined
+def plain(c):
+    """The ending of a product that is stored as it is."""
+    return Floored(c.numbers.dtype.type(-math.inf))
 
 
 @inlined
@@ -199,36 +269,23 @@ def _activate(kind, values):
                 values[i] = math.tanh(values[i])
 
 
-@reordering
-def _slope_before(kind, out, slope):
-    """The slope before an activation, in place, told from the activation's result.
-
-    y = max(0, x) has y' = 1 where y > 0; y = tanh x has y' = 1 - y^2.
-    """
-    zero, one = out.dtype.type(0), out.dtype.type(1)
-    if kind == RELU:
-        for i in range(out.shape[0]):
-            slope[i] = slope[i] if out[i] > zero else zero
-    elif kind == TANH:
-        for i in range(out.shape[0]):
-            slope[i] *= one - out[i] * out[i]
-
-
 @helper
 def forward(net, layers, work, rows):
     """Compute some layers' outputs of a tile: y = activation(x W' + b)."""
     out = work.out
-    # A plain 0 is a long integer here, and would turn single numbers into double ones.
-    zero, lowest = out.dtype.type(0), out.dtype.type(-math.inf)
     for i in range(layers.shape[0]):
         layer = layers[i]
         wide = layer[OUT_ROW]
-        weights = Matrix(net.packed, layer[PACKED_AT], wide, 1)
         bias = Matrix(net.packed, layer[PACKED_AT] + layer[INPUTS] * wide, 0, 1)
         source = Matrix(out, layer[SOURCE_AT], layer[SOURCE_ROW], 1)
         target = Matrix(out, layer[OUT_AT], wide, 1)
-        floor = zero if layer[ACTIVATION] == RELU else lowest
-        product(target, rows, wide, source, weights, bias, layer[INPUTS], floor)
+        if is_thin(layer, out):
+            weights = Matrix(net.packed, layer[PACKED_AT], layer[INPUTS], 1)
+            thin_product(target, rows, layer[OUTPUTS], source, weights, bias, layer[INPUTS])
+            continue
+        weights = Matrix(net.packed, layer[PACKED_AT], wide, 1)
+        floor = out.dtype.type(0 if layer[ACTIVATION] == RELU else -math.inf)
+        product(target, rows, wide, source, weights, bias, layer[INPUTS], Floored(floor))
         _activate(layer[ACTIVATION], out[layer[OUT_AT] : layer[OUT_AT] + rows * wide])
 
 
@@ -262,12 +319,12 @@ def _sum_over(dw, count, columns, left, right, depth, start, middle):
         start: Matrix.
         middle: Row from which on there is a sum of its own; 0 if there is none.
     """
-    lowest = dw.numbers.dtype.type(-math.inf)
-    product(dw, count, columns, left, right, start, middle or depth, lowest)
+    as_it_is = plain(dw)
+    product(dw, count, columns, left, right, start, middle or depth, as_it_is)
     if middle > 0:
         behind = Matrix(left.numbers, left.at + middle * left.step, left.row, left.step)
         below = Matrix(right.numbers, right.at + middle * right.row, right.row, 1)
-        product(dw, count, columns, behind, below, dw, depth - middle, lowest, True)
+        product(dw, count, columns, behind, below, dw, depth - middle, Late())
 
 
 @helper
@@ -278,11 +335,10 @@ def backward(net, work, rows, first, middle=0):
     comes behind it is summed up by itself: the gradient is then the one of two parts.
 
     With y = x W' + b: dW = dy' x, db = sum of dy's rows, dx = dy W. A source of several layers has
-    the sum of what they hand down.
+    the sum of what they hand down, and the slope of its own activation as a factor.
     """
     out, slope, packed = work.out, work.slope, net.packed
     one, zeros = Matrix(packed, ONE_AT, 0, 0), Matrix(packed, ZEROS_AT, 0, 1)
-    lowest = out.dtype.type(-math.inf)
     for i in range(net.layers.shape[0] - 1, -1, -1):
         layer = net.layers[i]
         inputs, outputs, below, wide = (
@@ -291,8 +347,6 @@ def backward(net, work, rows, first, middle=0):
             layer[SOURCE_ROW],
             layer[OUT_ROW],
         )
-        whole = slice(layer[OUT_AT], layer[OUT_AT] + rows * wide)
-        _slope_before(layer[ACTIVATION], out[whole], slope[whole])
         dy = Matrix(slope, layer[OUT_AT], wide, 1)
         turned = Matrix(slope, layer[OUT_AT], 1, wide)
         source = Matrix(out, layer[SOURCE_AT], below, 1)
@@ -316,10 +370,9 @@ def backward(net, work, rows, first, middle=0):
             weights = Matrix(net.values, layer[WEIGHT_AT], inputs, 1)
         else:
             weights = Matrix(net.straight, layer[STRAIGHT_AT], inputs, 1)
-        if layer[PASSES_ON] == FIRST:
-            product(dx, rows, below, dy, weights, zeros, outputs, lowest)
-        else:
-            product(dx, rows, below, dy, weights, dx, outputs, lowest)
+        start = zeros if layer[PASSES_ON] == FIRST else dx
+        ending = Sloped(layer[SLOPE_OF], out)
+        product(dx, rows, below, dy, weights, start, outputs, ending)
 
 
 @helper
@@ -353,7 +406,12 @@ def pack(net):
 
 @helper
 def _pack_layer(layer, weights, weight_at, packed):
-    """Turn weights (outputs, inputs) into (inputs, OUT_ROW)."""
+    """Turn weights (outputs, inputs) into (inputs, OUT_ROW); those of thin layers stay as is."""
+    if is_thin(layer, packed):
+        count = layer[OUTPUTS] * layer[INPUTS]
+        weights = weights[weight_at : weight_at + count]
+        copy_numbers(packed[layer[PACKED_AT] : layer[PACKED_AT] + count], weights)
+        return
     source = Matrix(weights, weight_at, layer[INPUTS], 1)
     target = Matrix(packed, layer[PACKED_AT], layer[OUT_ROW], 1)
     turn_all(target, source, layer[OUTPUTS], layer[INPUTS])

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from briskrl.core.types import Ints
 from briskrl.fused import kernels as at
+from briskrl.fused.intrinsics import LINEAR, RELU, TANH
 from briskrl.nets.bodies import Activation, MLPBody
 from briskrl.nets.flat import FlatParameters
 from briskrl.nets.heads import NoisyLinear
 
-_ACTIVATIONS = {"relu": at.RELU, "tanh": at.TANH}
+_ACTIVATIONS = {"relu": RELU, "tanh": TANH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Plan:
         row[at.PACKED_AT] = self._packed
         row[at.GRADIENT_AT] = self._gradient
         row[at.GRADIENT_LIES] = lies = _lies(inputs, source, out)
-        row[at.ACTIVATION] = at.LINEAR if activation is None else _ACTIVATIONS[activation]
+        row[at.ACTIVATION] = LINEAR if activation is None else _ACTIVATIONS[activation]
         row[at.PASSES_ON] = at.NOTHING if source == self.obs else at.FIRST
         if isinstance(layer, NoisyLinear):
             row[at.SIGMA_AT] = self._place(layer.weight_sigma)
@@ -86,12 +87,17 @@ class Plan:
         """The layers so far, (L, LAYER_FIELDS)."""
         table = np.array(self._rows, np.int64)
         table[:, at.PACKED_AT] += self._packed_header
+        activation = {row[at.OUT_AT]: row[at.ACTIVATION] for row in table}
         # Backwards, as slopes are handed down: the first to reach a source begins its sum.
         reached: set[int] = set()
         for row in table[::-1]:
             if row[at.PASSES_ON] == at.FIRST:
                 row[at.PASSES_ON] = at.MORE if row[at.SOURCE_AT] in reached else at.FIRST
                 reached.add(row[at.SOURCE_AT])
+        for row in table:
+            last = row[at.SOURCE_AT] in reached
+            row[at.SLOPE_OF] = activation[row[at.SOURCE_AT]] if last else LINEAR
+            reached.discard(row[at.SOURCE_AT])
         return table
 
     @property

@@ -10,11 +10,25 @@ from hypothesis import strategies as st
 
 from briskrl.core.spec import ArraySpec
 from briskrl.fused import kernels as at
+from briskrl.fused.intrinsics import LINEAR, RELU, TANH
 from briskrl.fused.network import build_net
 from briskrl.fused.plan import Plan
 from briskrl.nets.bodies import BodyOptions
 from briskrl.nets.build import QOptions, build_q_network
 from briskrl.nets.flat import FlatParameters
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "activation", "thin"),
+    [(32, 4, LINEAR, True), (32, 5, LINEAR, False), (40, 2, LINEAR, False)]
+    + [(16, 1, activation, False) for activation in (RELU, TANH)],
+)
+def test_thin_layers_are_linear_with_few_outputs_and_whole_vectors_of_inputs(
+    inputs, outputs, activation, thin
+):
+    row = np.zeros(at.LAYER_FIELDS, np.int64)
+    row[[at.INPUTS, at.OUTPUTS, at.ACTIVATION]] = inputs, outputs, activation
+    assert at.is_thin.py_func(row, np.zeros(0, np.float32)) == thin
 
 
 def planned(widths, inputs, actions, *, noisy=False):
@@ -33,12 +47,12 @@ def planned(widths, inputs, actions, *, noisy=False):
 
 
 @given(
-    widths=st.lists(st.integers(1, 70), min_size=1, max_size=3),
+    widths=st.lists(st.integers(1, 70) | st.just(32), min_size=1, max_size=3),
     inputs=st.integers(1, 40),
-    actions=st.integers(1, 40),
+    actions=st.integers(1, 40) | st.integers(1, 4),
     noisy=st.booleans(),
 )
-def test_packed_weights_are_those_of_the_modules_turned_and_with_noise(
+def test_packed_weights_are_those_of_the_modules_turned_unless_thin_and_with_noise(
     widths, inputs, actions, noisy
 ):
     network, net, modules = planned(widths, inputs, actions, noisy=noisy)
@@ -56,9 +70,14 @@ def test_packed_weights_are_those_of_the_modules_turned_and_with_noise(
             bias = bias + module.bias_sigma.detach() * module.bias_noise
         outputs, below = weight.shape
         wide, begin = row[at.OUT_ROW], row[at.PACKED_AT]
-        packed = net.packed[begin : begin + (below + 1) * wide].reshape(below + 1, wide)
-        assert packed[:below, :outputs] == pytest.approx(weight.T.numpy(), abs=1e-6)
-        assert packed[below, :outputs] == pytest.approx(bias.numpy(), abs=1e-6)
+        packed = net.packed[begin : begin + below * wide]
+        if at.is_thin.py_func(row, net.packed):
+            found = packed[: outputs * below].reshape(outputs, below)
+        else:
+            found = packed.reshape(below, wide)[:, :outputs].T
+        assert found == pytest.approx(weight.numpy(), abs=1e-6)
+        bias_at = begin + below * wide
+        assert net.packed[bias_at : bias_at + outputs] == pytest.approx(bias.numpy(), abs=1e-6)
     assert net.packed[at.ONE_AT] == 1
     assert not net.packed[at.ZEROS_AT : net.layers[0, at.PACKED_AT]].any()
 
@@ -92,6 +111,8 @@ def test_what_several_layers_share_receives_the_sum_of_their_slopes():
     _, net, _ = planned((8, 8), 4, 3)
     # Backwards, the value head comes first and begins the sum; observations receive nothing.
     assert net.layers[:, at.PASSES_ON].tolist() == [at.NOTHING, at.FIRST, at.MORE, at.FIRST]
+    # The advantage head is the last to hand down, so it goes on to before the activation.
+    assert net.layers[:, at.SLOPE_OF].tolist() == [LINEAR, RELU, RELU, LINEAR]
 
 
 def test_parameters_are_views_of_torchs():

@@ -5,10 +5,8 @@ Shapes: A is (rows, depth), B is (depth, columns) and C is (rows, columns), all 
 
 from __future__ import annotations
 
-import math
-
 from briskrl.fused.intrinsics import Matrix
-from briskrl.fused.kernels import TILE_ROWS, product
+from briskrl.fused.kernels import TILE_ROWS, plain, product
 from briskrl.jit import kernel
 
 
@@ -16,13 +14,12 @@ from briskrl.jit import kernel
 def multiply(a, b, c, bias, rows, depth, columns, repeats):
     """C = A B + bias, tile by tile as layers are computed, again and again."""
     right, start = Matrix(b, 0, columns, 1), Matrix(bias, 0, 0, 1)
-    lowest = c.dtype.type(-math.inf)
     for _ in range(repeats):
         for first in range(0, rows, TILE_ROWS):
             target = Matrix(c, first * columns, columns, 1)
             left = Matrix(a, first * depth, depth, 1)
             some = min(TILE_ROWS, rows - first)
-            product(target, some, columns, left, right, start, depth, lowest)
+            product(target, some, columns, left, right, start, depth, plain(target))
 
 
 @kernel
