@@ -255,6 +255,17 @@ def gather(
 
 
 @kernel
+def shuffle(order: Array, draws: Array) -> None:
+    """Bring the first B numbers of `order` into a random order, by B uniform draws in [0, 1).
+
+    Every order is as likely as any other (Fisher and Yates 1938), but for the draws' rounding.
+    """
+    for i in range(draws.shape[0] - 1, 0, -1):
+        j = int(draws[i] * (i + 1))
+        order[i], order[j] = order[j], order[i]
+
+
+@kernel
 def rebuild(tree: Array) -> None:
     """Compute every inner node of a sum tree from its leaves, the second half of `tree`."""
     for node in range(tree.shape[0] // 2 - 1, 0, -1):

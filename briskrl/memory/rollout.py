@@ -26,6 +26,7 @@ from briskrl.core.types import (
     StepBuffers,
     action_layout,
 )
+from briskrl.memory.kernels import shuffle
 
 RECORDED = ("obs", "action", "log_prob", "reward", "terminated", "truncated", "mask")
 """What a saved rollout consists of, besides the final observations of ended episodes."""
@@ -57,6 +58,7 @@ class RolloutBuffer:
             name: array.reshape(-1, *array.shape[3:]) for name, array in self._arrays.items()
         }
         self._order: Ints = np.zeros(slots * steps * num_envs, np.int64)
+        self._draws = np.zeros(len(self._order))
         self._everyone: Ints = np.arange(num_envs)
         self._in_order: Ints = np.arange(steps * num_envs)
         self._collected = 0
@@ -168,7 +170,9 @@ class RolloutBuffer:
         for age in range(self.kept):
             first = (self._current - age) % len(self._rollouts) * stride
             np.add(self._in_order, first, out=self._order[age * size : (age + 1) * size])
-        rng.shuffle(self._order[: self.kept * size])
+        draws = self._draws[: self.kept * size]
+        rng.random(out=draws)
+        shuffle(self._order, draws)
 
     def gather(self, k: int, parts: int, out: Minibatch) -> Minibatch:
         """The k-th of `parts` equal parts of the shuffled steps.
