@@ -570,19 +570,18 @@ def take_rows(reading, obs, first, rows, work):
     """Put observations first..first+rows-1 of (N, F) where the first layers find them."""
     width = obs.shape[1]
     padded = -(-width // PADDING) * PADDING
-    out = work.out
-    kind = out.dtype.type
-    if reading.mean.shape[0] == 0:
-        factor = kind(reading.factor)
-        for r in range(rows):
-            for i in range(width):
-                out[r * padded + i] = obs[first + r, i] * factor
-        return
-    limit = kind(reading.limit)
+    mean, scale = reading.mean, reading.scale
+    kind = work.out.dtype.type
+    factor, limit = kind(reading.factor), kind(reading.limit)
     for r in range(rows):
-        for i in range(width):
-            value = (kind(obs[first + r, i]) - reading.mean[i]) * reading.scale[i]
-            out[r * padded + i] = within(-limit, value, limit)
+        # Indices into slices are never negative to the compiler, which then makes vectors of them.
+        source, out = obs[first + r], work.out[r * padded : r * padded + width]
+        if mean.shape[0] == 0:
+            for i in range(width):
+                out[i] = source[i] * factor
+        else:
+            for i in range(width):
+                out[i] = within(-limit, (kind(source[i]) - mean[i]) * scale[i], limit)
 
 
 @kernel
