@@ -2,10 +2,11 @@
 
 Every algorithm trains on every environment with ten seeds per engine, the seeds of one engine apart
 from those of the other, so that all runs are independent. At eight times along the way the greedy
-policy plays fresh games. Final scores are compared by an exact two-sided rank test (Mann and
-Whitney 1947, ties by midranks); bands are 95 % intervals of the mean over seeds. Every run is a
-line of a JSON file, and a study that was interrupted goes on where it was. Prints Markdown;
-progress goes to standard error.
+policy plays fresh games. Final scores, and mean scores over the whole curve, are compared by an
+exact two-sided rank test (Mann and Whitney 1947, ties by midranks). All tests together are a
+family, for which Holm's rule (1979) adjusts them. Bands are 95 % intervals of the mean over seeds.
+Every run is a line of a JSON file, and a study that was interrupted goes on where it was. Prints
+Markdown; progress goes to standard error.
 
     python benchmarks/engine_study.py engine_study.jsonl --jobs 2 --plot engines_learning.png
 """
@@ -206,19 +207,20 @@ def compare(runs: list[Run]) -> list[Comparison]:
 
 
 def table(found: list[Comparison]) -> str:
-    header = ["environment", "algorithm", "steps", "fused", "torch", "p", "p (Holm)", "p of curve"]
+    header = ["environment", "algorithm", "steps", "fused", "torch", "p", "p of curve", "by Holm"]
     header += ["bands overlap", "CPU s fused / torch"]
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
-    for each, adjusted in zip(found, holm([each.chance for each in found]), strict=True):
+    chances = [(each.chance, each.chance_on_the_way) for each in found]
+    adjusted = holm([chance for pair in chances for chance in pair])
+    for number, each in enumerate(found):
         last = [each.curves[name][:, -1] for name in ENGINES]
         cells = [
             each.env,
             each.algo,
             f"{each.steps[-1] / 1000:.0f} k",
             *(f"{some.mean():.1f} ± {some.std(ddof=1):.1f}" for some in last),
-            f"{each.chance:.3f}",
-            f"{adjusted:.3f}",
-            f"{each.chance_on_the_way:.3f}",
+            *(f"{chance:.3f}" for chance in chances[number]),
+            " / ".join(f"{chance:.2f}" for chance in adjusted[2 * number : 2 * number + 2]),
             f"{each.overlapping} of {POINTS}",
             f"{each.cpu_s['fused']:.1f} / {each.cpu_s['torch']:.1f}",
         ]

@@ -108,7 +108,7 @@ def test_known_runs_are_not_done_again_and_are_told_as_table_and_picture(tmp_pat
     cells = [cell.strip() for cell in told.splitlines()[2].strip("|").split("|")]
     assert cells[:3] == ["cartpole", "ppo", "800 k"]
     # Two of the twenty ways to choose three of six are as uneven.
-    assert cells[5:9] == ["0.100", "0.100", "0.100", "0 of 8"]
+    assert cells[5:9] == ["0.100", "0.100", "0.20 / 0.20", "0 of 8"]
     script.main([str(tmp_path / "runs.jsonl"), *only, "--report"])
     assert capsys.readouterr().out == told
     with Image.open(tmp_path / "plot.png") as picture:
