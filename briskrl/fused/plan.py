@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from briskrl.core.types import Ints
 from briskrl.fused import kernels as at
-from briskrl.fused.intrinsics import LINEAR, RELU, TANH
+from briskrl.fused.products.intrinsics import LINEAR, RELU, TANH
 from briskrl.nets.bodies import Activation, MLPBody
 from briskrl.nets.flat import FlatParameters
 from briskrl.nets.heads import NoisyLinear

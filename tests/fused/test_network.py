@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from briskrl.core.spec import ArraySpec
 from briskrl.fused import kernels as at
-from briskrl.fused.intrinsics import LINEAR, RELU, TANH
 from briskrl.fused.network import build_net
 from briskrl.fused.plan import Plan
+from briskrl.fused.products.intrinsics import LINEAR, RELU, TANH
 from briskrl.nets.bodies import BodyOptions
 from briskrl.nets.build import QOptions, build_q_network
 from briskrl.nets.flat import FlatParameters

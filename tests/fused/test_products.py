@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from briskrl.fused import kernels
-from briskrl.fused.intrinsics import LINEAR, RELU, TANH, Floored, Late, Matrix, Sloped, turn
-from briskrl.fused.kernels import PADDING, product, thin_product, turn_all
+from briskrl.fused.kernels import PADDING
+from briskrl.fused.products import kernels
+from briskrl.fused.products.intrinsics import LINEAR, RELU, TANH, Floored, Late, Matrix, Sloped
+from briskrl.fused.products.kernels import product, thin_product, turn_all
+from briskrl.fused.turning.intrinsics import turn
 from briskrl.jit import helper
 
 ROUNDING = {"float32": 3e-6, "float64": 1e-13}
@@ -231,5 +233,11 @@ def test_a_turned_matrix_of_any_shape_is_numpys_and_nothing_else_is_touched(
 
 def test_compiled_strips_have_names_of_their_own():
     """Kernels cached by different processes are linked by name: equal ones would be mixed up."""
-    strips = (kernels._wide_strip, kernels._strip_of_one, kernels._strip_of_half)
-    assert len({strip.py_func.__qualname__ for strip in strips}) == 3
+    strips = (
+        kernels._wide_strip,
+        kernels._strip_of_one,
+        kernels._strip_of_half,
+        kernels._strip_of_one_dot,
+        kernels._strip_of_two_dots,
+    )
+    assert len({strip.py_func.__qualname__ for strip in strips}) == len(strips)

@@ -5,8 +5,9 @@ Shapes: A is (rows, depth), B is (depth, columns) and C is (rows, columns), all 
 
 from __future__ import annotations
 
-from briskrl.fused.intrinsics import Matrix
-from briskrl.fused.kernels import TILE_ROWS, plain, product
+from briskrl.fused.kernels import TILE_ROWS
+from briskrl.fused.products.intrinsics import Matrix
+from briskrl.fused.products.kernels import plain, product
 from briskrl.jit import kernel
 
 

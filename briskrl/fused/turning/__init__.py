@@ -1,0 +1,1 @@
+"""Matrices turned within registers."""
