@@ -28,6 +28,7 @@ from briskrl.algos.subsets.distribution import best_actions
 from briskrl.algos.value_engine import ValueParts
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints
 from briskrl.nets.compute import Compute
+from briskrl.nets.dense import DenseQ
 from briskrl.nets.pieces import pieces
 
 
@@ -54,6 +55,9 @@ class TorchValues:
         self._explore = explore
         self._compute = compute
         self._evaluate_online: Callable[[Tensor], Tensor] = compute.compiled(parts.online)
+        self._learning_online: Callable[[Tensor], Tensor] = self._evaluate_online
+        if DenseQ.can_compute(parts.online) and not compute.amp and not compute.compile:
+            self._learning_online = DenseQ(parts.online)
         self._evaluate_target: Callable[[Tensor], Tensor] = compute.compiled(parts.target)
         self._support = support_of(parts.config, compute.device)
         self._views = _BatchViews(compute)
@@ -216,7 +220,7 @@ class TorchValues:
 
     def _predict(self, obs: Tensor) -> Tensor:
         with self._compute.precision():
-            return self._evaluate_online(obs).float()
+            return self._learning_online(obs).float()
 
     def _backward(self, loss: Tensor) -> None:
         seed = self._parts.guard.seed

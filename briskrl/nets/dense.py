@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from briskrl.nets.actor_critic import ActorCritic
 from briskrl.nets.bodies import ACTIVATE_IN_PLACE, Activation, MLPBody
+from briskrl.nets.build import QNetwork
+from briskrl.nets.heads import QHead
 from briskrl.nets.kernels import tanh_all
 
 MOST_ROOMS = 32
@@ -170,6 +172,16 @@ class _Pass(torch.autograd.Function):
         return None, None, None
 
 
+# A pass is only recorded if one of its arguments asks for a gradient.
+_ANCHOR = torch.zeros((), requires_grad=True)
+
+
+def _passed(obs: Tensor, nets: Sequence[DenseNet]) -> tuple[Tensor, ...]:
+    """The outputs of all heads of some networks, side by side, for autograd."""
+    outputs: tuple[Tensor, ...] = _Pass.apply(_ANCHOR, obs, nets)  # type: ignore[no-untyped-call]
+    return outputs
+
+
 def _tanh_slope(slope: Tensor, out: Tensor) -> None:
     torch.ops.aten.tanh_backward.grad_input(slope, out, grad_input=slope)
 
@@ -201,15 +213,13 @@ class DenseActorCritic:
         else:
             bodies = zip((policy, value), heads, strict=True)
             self._nets = [DenseNet(body.linears, [head], body.activation) for body, head in bodies]
-        # A pass is only recorded if one of its arguments asks for a gradient.
-        self._anchor = torch.zeros((), requires_grad=True)
 
     def __call__(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """(B, *obs) -> policy outputs and values (B, 1), for autograd.
 
         The backward pass must come before the next pass of any kind.
         """
-        out, value = _Pass.apply(self._anchor, self._flat(obs), self._nets)  # type: ignore[no-untyped-call]
+        out, value = _passed(self._flat(obs), self._nets)
         return self._network.policy_outputs(out), value
 
     def policy(self, obs: Tensor) -> Tensor:
@@ -221,5 +231,39 @@ class DenseActorCritic:
         return self._nets[-1].head(-1, self._flat(obs))
 
     def _flat(self, obs: Tensor) -> Tensor:
-        inputs: Tensor = self._network.inputs(obs)
-        return inputs if inputs.dim() == 2 else inputs.flatten(1)
+        return _flattened(self._network.inputs(obs))
+
+
+class DenseQ:
+    """A value network of dense layers without noise, computed by DenseNet; see DenseActorCritic."""
+
+    def __init__(self, network: QNetwork) -> None:
+        assert isinstance(network.body, MLPBody)
+        assert isinstance(network.head, QHead)
+        self._inputs, self._head = network.inputs, network.head
+        heads = [layer for layer in _last_layers(network) if isinstance(layer, nn.Linear)]
+        self._net = DenseNet(network.body.linears, heads, network.body.activation)
+
+    @staticmethod
+    def can_compute(network: QNetwork) -> bool:
+        """Whether a network has such layers alone."""
+        if not isinstance(network.body, MLPBody) or not isinstance(network.head, QHead):
+            return False
+        return all(isinstance(layer, nn.Linear) for layer in _last_layers(network))
+
+    def __call__(self, obs: Tensor) -> Tensor:
+        """(B, *obs) -> (B, A) or (B, A, atoms), for autograd.
+
+        The backward pass must come before the next pass of any kind.
+        """
+        inputs = obs if self._inputs.plain else self._inputs(obs)
+        return self._head.join(*_passed(_flattened(inputs), [self._net]))
+
+
+def _last_layers(network: QNetwork) -> list[nn.Module]:
+    layers = (network.head.advantage, network.head.value)
+    return [layer for layer in layers if layer is not None]
+
+
+def _flattened(inputs: Tensor) -> Tensor:
+    return inputs if inputs.dim() == 2 else inputs.flatten(1)

@@ -64,11 +64,14 @@ class QHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(B, features) -> (B, A) or (B, A, atoms)."""
-        out: Tensor = self.advantage(features)
-        if self.value is None and self.atoms == 1:
-            return out
         value = None if self.value is None else self.value(features)
-        return _dueling(out.view(-1, self.actions, self.atoms), value)
+        return self.join(self.advantage(features), value)
+
+    def join(self, advantage: Tensor, value: Tensor | None = None) -> Tensor:
+        """What `forward` makes of its layers' outputs (B, A * atoms) and (B, atoms)."""
+        if value is None and self.atoms == 1:
+            return advantage
+        return _dueling(advantage.view(-1, self.actions, self.atoms), value)
 
 
 class CellHead(nn.Module):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from briskrl.core.spec import ArraySpec
 from briskrl.nets.actor_critic import ActorCriticOptions, build_actor_critic
 from briskrl.nets.bodies import BodyOptions
-from briskrl.nets.dense import MOST_ROOMS, DenseActorCritic
+from briskrl.nets.build import QOptions, build_q_network
+from briskrl.nets.dense import MOST_ROOMS, DenseActorCritic, DenseQ
 from briskrl.nets.flat import FlatParameters
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
@@ -121,3 +122,43 @@ def test_a_backward_pass_whose_activations_are_gone_is_refused():
     dense.policy(torch.randn(8, 5))
     with pytest.raises(RuntimeError, match="Another pass"):
         out.sum().backward()
+
+
+def q_network(*, widths=(7, 9), activation="relu", dueling=False, atoms=1, noisy=None, kind="mlp"):
+    options = QOptions(
+        body=BodyOptions(kind, widths, (4,), activation),
+        dueling=dueling,
+        noisy_sigma=noisy,
+        atoms=atoms,
+    )
+    shape = (5,) if kind == "mlp" else (2, 4, 4)
+    spec = ArraySpec(shape, np.dtype(np.float32), -1.0, 1.0)
+    return build_q_network(spec, 3, options, torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("atoms", [1, 4])
+@pytest.mark.parametrize("dueling", [False, True])
+@pytest.mark.parametrize(("widths", "activation"), [((7, 9), "relu"), ((6,), "tanh"), ((), "relu")])
+def test_a_value_network_has_the_same_outputs_and_gradients(
+    widths, activation, dueling, atoms, dtype
+):
+    network = q_network(widths=widths, activation=activation, dueling=dueling, atoms=atoms)
+    network = network.to(dtype)
+    flat = FlatParameters(network)
+    assert DenseQ.can_compute(network)
+    obs, tolerance = torch.randn(11, 5, dtype=dtype), TOLERANCE[dtype]
+    found = []
+    for forward in (network, DenseQ(network)):
+        flat.gradients.zero_()
+        out = forward(obs)
+        out.sin().sum().backward()
+        found.append((out.detach(), flat.gradients.clone()))
+    assert found[0][1].abs().max() > 0
+    for mine, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance * 10)
+
+
+def test_noisy_and_convolutional_value_networks_are_left_to_autograd():
+    assert not DenseQ.can_compute(q_network(noisy=0.5))
+    assert not DenseQ.can_compute(q_network(kind="cnn"))
