@@ -27,6 +27,7 @@ from briskrl.algos.q_policy import action_values, greedy_actions, of_actions, su
 from briskrl.algos.subsets.distribution import best_actions
 from briskrl.algos.value_engine import ValueParts
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints
+from briskrl.nets.build import QNetwork
 from briskrl.nets.compute import Compute
 from briskrl.nets.dense import DenseQ
 from briskrl.nets.pieces import pieces
@@ -54,11 +55,8 @@ class TorchValues:
         self._imitates = imitates
         self._explore = explore
         self._compute = compute
-        self._evaluate_online: Callable[[Tensor], Tensor] = compute.compiled(parts.online)
-        self._learning_online: Callable[[Tensor], Tensor] = self._evaluate_online
-        if DenseQ.can_compute(parts.online) and not compute.amp and not compute.compile:
-            self._learning_online = DenseQ(parts.online)
-        self._evaluate_target: Callable[[Tensor], Tensor] = compute.compiled(parts.target)
+        self._evaluate_online = _fastest(parts.online, compute)
+        self._evaluate_target = _fastest(parts.target, compute)
         self._support = support_of(parts.config, compute.device)
         self._views = _BatchViews(compute)
         self._errors = np.zeros((0, 0), np.float32)
@@ -220,7 +218,7 @@ class TorchValues:
 
     def _predict(self, obs: Tensor) -> Tensor:
         with self._compute.precision():
-            return self._learning_online(obs).float()
+            return self._evaluate_online(obs).float()
 
     def _backward(self, loss: Tensor) -> None:
         seed = self._parts.guard.seed
@@ -229,6 +227,13 @@ class TorchValues:
         (loss if seed is None else loss * seed).backward()  # type: ignore[no-untyped-call]
         if self._losses.wanted:
             self._losses.add(loss.detach())
+
+
+def _fastest(network: QNetwork, compute: Compute) -> Callable[[Tensor], Tensor]:
+    """The network itself, or what computes the same in fewer operations."""
+    if compute.amp or compute.compile or not DenseQ.can_compute(network):
+        return compute.compiled(network)
+    return DenseQ(network)
 
 
 class _Losses:

@@ -58,6 +58,9 @@ class DenseNet:
         self._compiled = compiled and activation == "tanh"
         self._activate: Callable[[Tensor], Tensor] = ACTIVATE_IN_PLACE[activation]
         self._apply_slope = _SLOPES[activation]
+        self._most = 0
+        self._hidden: list[Tensor] = []
+        self._slopes: list[Tensor] = []
         self._rooms: dict[int, _Room] = {}
         self._turn = 0
         self.num_heads = len(heads)
@@ -115,9 +118,15 @@ class DenseNet:
     # A buffer made while acting must be usable while learning.
     @torch.inference_mode(False)
     def _make_room(self, rows: int) -> _Room:
-        hidden = [self._like.new_zeros(rows, layer.width) for layer in self._layers]
+        """Views of the first rows of the buffers, which grow to the most rows ever wanted."""
+        if rows > self._most:
+            self._most = rows
+            self._rooms.clear()
+            self._hidden = [self._like.new_zeros(rows, layer.width) for layer in self._layers]
+            self._slopes = [torch.zeros_like(tensor) for tensor in self._hidden]
+        hidden = [tensor[:rows] for tensor in self._hidden]
         arrays = [tensor.numpy().reshape(-1) if self._compiled else None for tensor in hidden]
-        slopes = [torch.zeros_like(tensor) for tensor in hidden]
+        slopes = [tensor[:rows] for tensor in self._slopes]
         return _Room(hidden, arrays, slopes, self._like.new_ones(rows))
 
 

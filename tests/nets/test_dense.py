@@ -162,3 +162,16 @@ def test_a_value_network_has_the_same_outputs_and_gradients(
 def test_noisy_and_convolutional_value_networks_are_left_to_autograd():
     assert not DenseQ.can_compute(q_network(noisy=0.5))
     assert not DenseQ.can_compute(q_network(kind="cnn"))
+
+
+def test_passes_of_different_sizes_share_buffers():
+    """Else every new number of rows, of which there are many, would cost memory for good."""
+    network = q_network()
+    FlatParameters(network)
+    dense = DenseQ(network)
+    for rows in (5, 9, 2, 9, 7):
+        dense(torch.randn(rows, 5)).sum().backward()
+    rooms = dense._net._rooms
+    assert sorted(rooms) == [2, 7, 9]
+    assert len({room.hidden[0].data_ptr() for room in rooms.values()}) == 1
+    assert len({room.slopes[1].data_ptr() for room in rooms.values()}) == 1
