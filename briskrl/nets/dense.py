@@ -141,14 +141,16 @@ class _Layer:
         self.transposed = self.weight.t()
         self.width = layer.out_features
         self._weight_grad, self._bias_grad = weight.grad, bias.grad
-        self._narrow = layer.in_features <= NARROW < layer.out_features
+        narrow = layer.in_features <= NARROW < layer.out_features
+        self._turned = torch.zeros_like(self.transposed.contiguous()) if narrow else None
 
     def forward(self, hidden: Tensor) -> Tensor:
         return torch.addmm(self.bias, hidden, self.transposed)
 
     def add_gradients(self, slope: Tensor, below: Tensor, ones: Tensor) -> None:
-        if self._narrow:
-            self._weight_grad.add_(torch.mm(below.t(), slope).t())
+        if self._turned is not None:
+            torch.mm(below.t(), slope, out=self._turned)
+            self._weight_grad.add_(self._turned.t())
         else:
             torch.addmm(self._weight_grad, slope.t(), below, out=self._weight_grad)
         self._bias_grad.addmv_(slope.t(), ones)

@@ -6,6 +6,7 @@ import ctypes
 import platform
 
 import pytest
+from torch.profiler import ProfilerActivity, profile
 
 from briskrl.algos.config import DQN_PRESETS, ON_POLICY_PRESETS
 from briskrl.core.clock import Clock
@@ -53,3 +54,36 @@ def test_policy_updates_of_torch_ask_the_system_for_no_memory():
     agent = rollouts.make(rollouts.config(**options), env, engine="torch")
     batch = random_minibatch(agent, env, 4096, seed=3)
     assert faults(lambda: agent.update(batch, Clock())) < 1
+
+
+def allocated(call) -> int:
+    """Bytes that torch allocates in a call, once the first calls are over."""
+    for _ in range(3):
+        call()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+        call()
+    events = found.profiler.kineto_results.events()
+    return sum(max(0, event.nbytes()) for event in events if event.name() == "[memory]")
+
+
+@pytest.mark.parametrize("options", [{}, {"double": True}, {"dueling": True}, {"atoms": 5}])
+def test_what_value_updates_of_torch_allocate_does_not_grow_with_the_network(options):
+    env = transitions.spec()
+    batch = transitions.random_batch(env, 4, 64)
+    found = []
+    for width in (32, 256):
+        config = transitions.small(**options, net=(width, width), batch_size=64)
+        algo = transitions.make(config, env, engine="torch")
+        found.append(allocated(lambda algo=algo: algo.update(batch, 4, Clock())))
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
+
+
+def test_what_policy_updates_of_torch_allocate_does_not_grow_with_the_network():
+    env = rollouts.spec(mask=True)
+    found = []
+    for width in (32, 256):
+        options = {**ON_POLICY_PRESETS["ppo"], "net": (width, width)}
+        agent = rollouts.make(rollouts.config(**options), env, engine="torch")
+        batch = random_minibatch(agent, env, 512, seed=3)
+        found.append(allocated(lambda agent=agent, batch=batch: agent.update(batch, Clock())))
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
