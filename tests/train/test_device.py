@@ -45,7 +45,8 @@ def test_value_updates_of_torch_ask_the_system_for_no_memory(preset, batch_size)
     env = transitions.spec()
     algo = transitions.make(config, env, engine="torch")
     batch = transitions.random_batch(env, 8, batch_size)
-    assert faults(lambda: algo.update(batch, 8, Clock())) < 8
+    # Eight updates; memory that goes back to the system costs hundreds.
+    assert faults(lambda: algo.update(batch, 8, Clock())) < 40
 
 
 def test_policy_updates_of_torch_ask_the_system_for_no_memory():
