@@ -187,10 +187,13 @@ def _sum_over(dw, count, columns, left, right, depth, start, middle):
         right: Matrix (depth, columns).
         depth: Rows of a tile.
         start: Matrix.
-        middle: Row from which on there is a sum of its own; 0 if there is none.
+        middle: Row from which on there is a sum of its own; 0 or None if there is none.
     """
-    as_it_is = plain(dw)
-    product(dw, count, columns, left, right, start, middle or depth, as_it_is)
+    # Of what is never asked for, None, the compiler makes no code.
+    if middle is None:
+        product(dw, count, columns, left, right, start, depth, plain(dw))
+        return
+    product(dw, count, columns, left, right, start, middle or depth, plain(dw))
     if middle > 0:
         behind = Matrix(left.numbers, left.at + middle * left.step, left.row, left.step)
         below = Matrix(right.numbers, right.at + middle * right.row, right.row, 1)
@@ -198,7 +201,7 @@ def _sum_over(dw, count, columns, left, right, depth, start, middle):
 
 
 @helper
-def backward(net, work, rows, first, middle=0):
+def backward(net, work, rows, first, middle=None):
     """Add a tile's part to the gradient, given the slopes of the last layers' outputs.
 
     The first tile's part replaces the gradient that stands there. If the tile has a middle, what
