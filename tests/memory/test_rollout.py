@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from itertools import permutations, product
+
 import numpy as np
 import pytest
 
 from briskrl.core.types import Minibatch
+from briskrl.memory.kernels import shuffle
 from briskrl.memory.rollout import GATHERED, RECORDED, RolloutBuffer
 from tests.memory.allocated import allocated
 from tests.memory.twin import Feed, make_box_spec, make_spec
@@ -168,6 +171,16 @@ def test_minibatches_hold_every_step_once_and_no_other(parts, reuse):
 def step_of(record, *at) -> tuple[float, ...]:
     values = [np.ravel(getattr(record, name)[at]) for name in GATHERED]
     return tuple(float(value) for value in np.concatenate(values))
+
+
+def test_every_order_has_an_equal_share_of_the_draws():
+    found = set()
+    for last, middle in product((1 / 6, 3 / 6, 5 / 6), (1 / 4, 3 / 4)):
+        order = np.array([7, 8, 9, 0])
+        shuffle(order, np.array([0.0, middle, last]))
+        assert order[3] == 0
+        found.add(tuple(order[:3].tolist()))
+    assert found == set(permutations((7, 8, 9)))
 
 
 def test_orders_depend_on_the_generator_alone():
