@@ -11,13 +11,14 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import numba
+from numba.core.types import unliteral
 
 config: Any = numba.config
 Function = Callable[..., Any]
@@ -63,17 +64,17 @@ def kernel(function: Function) -> Function:
 
 def helper(function: Function) -> Function:
     """Compile a small function that only kernels call; it is cached as part of its callers."""
-    return _njit(function, _LEAN)
+    return _inner(function)
 
 
 def inlined(function: Function) -> Function:
     """A helper that is always inlined; one array argument is seven arguments of a call."""
-    return _njit(function, {**_LEAN, "forceinline": True})
+    return _inner(function, forceinline=True)
 
 
 def contracting(function: Function) -> Function:
     """An inlined helper whose products and sums may become one operation, rounded once."""
-    return _njit(function, {**_LEAN, "forceinline": True, "fastmath": {"contract"}})
+    return _inner(function, forceinline=True, fastmath={"contract"})
 
 
 def reordering(function: Function) -> Function:
@@ -81,12 +82,33 @@ def reordering(function: Function) -> Function:
 
     The order is fixed by the code and the processor, so results stay the same from run to run.
     """
-    return _njit(function, {**_LEAN, "fastmath": {"reassoc", "contract", "nsz"}})
+    return _inner(function, fastmath={"reassoc", "contract", "nsz"})
 
 
 def reordering_finite(function: Function) -> Function:
     """The same for finite numbers alone: quotients may be products with a refined reciprocal."""
-    return _njit(function, {**_LEAN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "ninf"}})
+    return _inner(function, fastmath={"reassoc", "contract", "nsz", "arcp", "ninf"})
+
+
+def _inner(function: Function, **options: Any) -> Function:
+    """Compile a function without a way into it from Python, which would take most of the time."""
+    lean = {**_LEAN, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiled: Any = _njit(function, {**lean, **options})
+    # Numba would take a call from Python to an address of nothing.
+    compiled._insert = lambda *overload: None
+    compiled._compile_for_args = partial(_refuse, function)
+    compiled.get_call_template = partial(_call_template, compiled)
+    return compiled  # type: ignore[no-any-return]
+
+
+def _refuse(function: Function, *arguments: Any) -> None:
+    raise TypeError(f"only kernels can call {function.__name__}, a helper of theirs")
+
+
+def _call_template(compiled: Any, kinds: Any, named: Any) -> Any:
+    """Have one version compiled for whatever whole numbers; Numba makes one for each constant."""
+    plain = tuple(unliteral(kind) for kind in kinds)  # type: ignore[no-untyped-call]
+    return type(compiled).get_call_template(compiled, plain, named)
 
 
 def _cached(function: Function, options: dict[str, Any]) -> Function:

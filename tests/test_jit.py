@@ -60,3 +60,22 @@ def test_a_later_process_finds_what_an_earlier_one_has_compiled(cache):
         for _ in range(2)
     ]
     assert [run.stdout.strip() for run in hits] == ["0", "1"]
+
+
+def test_a_helper_is_compiled_once_for_all_whole_numbers_and_python_cannot_call_it():
+    @jit.helper
+    def add(values, number):
+        values[0] += number
+
+    @jit.kernel
+    def add_three_times(values):
+        add(values, 1)
+        add(values, 20)
+        add(values, values.shape[0])
+
+    values = np.zeros(300)
+    add_three_times(values)
+    assert values[0] == 321
+    assert len(add.signatures) == 1
+    with pytest.raises(TypeError, match="only kernels can call add"):
+        add(values, 1)

@@ -9,14 +9,14 @@ from torch import nn
 
 from briskrl.fused.kernels import apply_gradient
 from briskrl.fused.network import build_optimiser
-from briskrl.jit import helper
+from briskrl.jit import kernel
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat import FlatParameters
 from briskrl.nets.guard import GuardedAdam
 from tests.fused.precision import precision
 
 
-@helper
+@kernel
 def step(optimiser):
     apply_gradient(optimiser)
 

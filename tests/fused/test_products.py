@@ -12,32 +12,32 @@ from briskrl.fused.products import kernels
 from briskrl.fused.products.intrinsics import LINEAR, RELU, TANH, Floored, Late, Matrix, Sloped
 from briskrl.fused.products.kernels import product, thin_product, turn_all
 from briskrl.fused.turning.intrinsics import turn
-from briskrl.jit import helper
+from briskrl.jit import kernel
 
 ROUNDING = {"float32": 3e-6, "float64": 1e-13}
 
 
-@helper
+@kernel
 def multiply(c, rows, columns, a, b, start, depth, ending):
     product(c, rows, columns, a, b, start, depth, ending)
 
 
-@helper
+@kernel
 def multiply_thin(c, rows, columns, a, b, start, depth):
     thin_product(c, rows, columns, a, b, start, depth)
 
 
-@helper
+@kernel
 def turn_eight(target, source):
     turn(target, source, 8)
 
 
-@helper
+@kernel
 def turn_sixteen(target, source):
     turn(target, source, 16)
 
 
-@helper
+@kernel
 def turn_any(target, source, rows, columns):
     turn_all(target, source, rows, columns)
 
