@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import numpy as np
 
@@ -22,13 +22,14 @@ TAKING_LOOKS = 100
 """Looks, some twenty microseconds in all, that whoever gives work away may wait for it to be
 taken."""
 
-MOST_WAIT, SLACK_S = 0.5, 2e-4
-"""Waiting, as a share of one's own part and in seconds, that says nothing about the cores."""
-SHORTEST_RETREAT, LONGEST_RETREAT, RETREAT_GROWTH = 2, 4096, 4
-"""In pieces of work; and how much longer each is than the one before.
+SHORTEST_RETREAT, LONGEST_RETREAT, RETREAT_GROWTH, RETREAT_SHRINKING = 2, 4096, 4, 1 / 16
+"""In pieces of work; how much longer each is than the one before, and which part of that is taken
+back by a piece that was done together."""
+REMEMBERED = 31 / 32
+"""How much the balance of pieces done together counts one piece later.
 
-A core that is lost now and then, as on an idle machine, should cost little, and a machine that is
-busy should be left alone soon: trying costs about ten pieces.
+So about thirty of them count. What they save makes up for a core that is lost now and then, as on
+an idle machine, but not for cores that others keep busy.
 """
 
 Part = Callable[[int], None]
@@ -65,42 +66,49 @@ class Team:
         members = self._members[: size - 1]
         for member in members:
             member.begin(part)
-        begin = perf_counter()
+        begin, own_begin = perf_counter(), thread_time()
         try:
             part(0)
         finally:
-            own_s = perf_counter() - begin
+            own_s = thread_time() - own_begin
             errors = [member.finish() for member in members]
-        waited_s = perf_counter() - begin - own_s
-        self._retreat.judge(lost=waited_s > MOST_WAIT * own_s + SLACK_S)
+        self._retreat.judge(perf_counter() - begin, size * own_s)
         for error in errors:
             if error is not None:
                 raise error
 
 
 class Retreat:
-    """How long to do without other threads, once one has lost its core to another process.
+    """How long to do without other threads, while they cost more time than they save.
 
-    Waiting for such a thread costs more than it brings. A retreat is the longer the more often
-    there was a reason for one.
+    A thread that has lost its core to another process is waited for. A retreat is the longer the
+    more often there was a reason for one.
     """
 
     def __init__(self) -> None:
         self._left = 0
-        self._next = SHORTEST_RETREAT
+        self._next: float = SHORTEST_RETREAT
+        self._balance = 0.0
 
     def goes_on(self) -> bool:
         """Whether the next piece of work is to be done alone."""
         self._left = max(0, self._left - 1)
         return self._left > 0
 
-    def judge(self, *, lost: bool) -> None:
-        """Tell how a piece of work went that was not done alone."""
-        if lost:
-            self._left = self._next
+    def judge(self, took_s: float, work_s: float) -> None:
+        """Tell how a piece of work went that was not done alone.
+
+        Args:
+            took_s: Seconds from its beginning to its end.
+            work_s: Seconds that the threads have computed in it, about what one would take alone.
+        """
+        self._balance = REMEMBERED * self._balance + took_s - work_s
+        if self._balance > 0:
+            self._left = int(self._next)
             self._next = min(RETREAT_GROWTH * self._next, LONGEST_RETREAT)
+            self._balance = 0.0
         else:
-            self._next = max(SHORTEST_RETREAT, self._next - 1)
+            self._next = max(SHORTEST_RETREAT, (1 - RETREAT_SHRINKING) * self._next)
 
 
 class Worker:

@@ -22,7 +22,7 @@ import numpy as np
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import Batch, EpisodeStats, Row
-from briskrl.fused.team import MOST_WAIT, SLACK_S, Retreat, Worker
+from briskrl.fused.team import Retreat, Worker
 from briskrl.train.collector import Collecting
 from briskrl.train.learner import ReplayLearner
 from briskrl.train.staging import Rows
@@ -54,7 +54,7 @@ class Overlap:
         self._retreat = Retreat()
         self._under_way: _Updates | None = None
         self._begun = False
-        self._begin = self._learning_s = 0.0
+        self._begin = self._own_begin = self._learning_s = 0.0
         self._before_draw: Any = None
         self.owed = 0
         """Updates that the last iteration has earned."""
@@ -80,7 +80,7 @@ class Overlap:
         self.owed, self._before_draw = 0, None
         self._begun = not self._retreat.goes_on()
         if self._begun:
-            self._begin = perf_counter()
+            self._begin, self._own_begin = perf_counter(), thread_time()
             self._engine.expect(self._learner.batch)
             self._worker.begin(partial(self._learn_aside, self._under_way))
 
@@ -107,14 +107,14 @@ class Overlap:
         if running is None:
             return
         if self._begun:
+            own_s = thread_time() - self._own_begin
             with self._timer[Phase.WAIT]:
                 self._engine.assist(self._learner.batch, self._worker.end)
                 error = self._worker.finish()
             self._engine.rejoin()
             if error is not None:
                 raise error
-            waited_s = perf_counter() - self._begin - self._learning_s
-            self._retreat.judge(lost=waited_s > MOST_WAIT * self._learning_s + SLACK_S)
+            self._retreat.judge(perf_counter() - self._begin, self._learning_s + own_s)
         else:
             self._learn(running)
 
