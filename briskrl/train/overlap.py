@@ -118,6 +118,14 @@ class Overlap:
         else:
             self._learn(running)
 
+    def rehearse(self) -> None:
+        """Go through everything that learning beside collecting calls, on what the memory has."""
+        for _ in range(3):
+            self.begin()
+            self.earn(1)
+        self.begin()
+        self.finish()
+
     def forget(self) -> None:
         """Take back what was drawn, so that nothing but `owed` is left to be told."""
         if self._before_draw is not None:

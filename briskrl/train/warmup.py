@@ -33,6 +33,8 @@ def warm_up(session: Session, *, choose: bool = True) -> float:
     engines = session.algo.engines
     chosen, note = engines.name, session.engine_note
     session.learner.rehearse()
+    if session.overlap is not None:
+        session.overlap.rehearse()
     if choose and len(engines.candidates) > 1:
         chosen, note = _choose(_time_engines(session))
     session.memory.clear()

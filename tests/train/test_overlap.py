@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import closing
 
 import numpy as np
 import pytest
+from numba.core.registry import CPUDispatcher
 
 from briskrl.train.resolve import complete
 from briskrl.train.session import Session
+from briskrl.train.warmup import warm_up
 from tests.train.runs import small_config
 
 ITERATIONS = 120
@@ -63,3 +66,37 @@ def test_batches_are_drawn_and_the_target_asked_before_their_updates_begin(tmp_p
     # Some are not: updates under way may be about to refresh the target.
     assert max(seen) > 1
     assert np.count_nonzero(seen) > len(seen) / 2
+
+
+def versions():
+    """How many versions of each kernel have been compiled or read from the cache."""
+    found = (kernel for kernel in gc.get_objects() if type(kernel) is CPUDispatcher)
+    return {id(kernel): len(kernel.signatures) for kernel in found if kernel.signatures}
+
+
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_a_warm_up_leaves_nothing_to_compile(tmp_path, preset):
+    config = small_config(tmp_path, preset, overlap=True)
+    with closing(Session(complete(config))) as session:
+        warm_up(session)
+        before = versions()
+        while session.clock.updates < 50:
+            session.iterate()
+    assert versions() == before
+
+
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_a_warm_up_makes_no_difference_to_the_bits(tmp_path, preset):
+    found = []
+    for warm in (False, True):
+        config = small_config(tmp_path, preset, overlap=True)
+        with closing(Session(complete(config))) as session:
+            if warm:
+                warm_up(session)
+            else:
+                session.start()
+            while session.clock.updates < 50:
+                session.iterate()
+            found.append(parameters(session))
+    for name, array in found[0].items():
+        assert np.array_equal(array, found[1][name]), name
