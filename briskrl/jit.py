@@ -91,7 +91,7 @@ def reordering_finite(function: Function) -> Function:
 
 
 def _inner(function: Function, **options: Any) -> Function:
-    """Compile a function without a way into it from Python, which took a quarter of all compiling."""
+    """Compile a function without a way into it from Python, a quarter of all that is compiled."""
     lean = {**_LEAN, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     compiled: Any = _njit(function, {**lean, **options})
     # Numba would take a call from Python to an address of nothing.
