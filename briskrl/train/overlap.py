@@ -131,6 +131,7 @@ class Overlap:
         if self._before_draw is not None:
             self._rng.bit_generator.state = self._before_draw
             self._before_draw = None
+            self._engine.forget()
 
     def _foretell(self, batch: Batch) -> None:
         running = self._under_way or _Updates(0, self._algo.updates, drawn=True)

@@ -38,12 +38,17 @@ def forget(session):
     session.overlap.forget()
 
 
+def forget_now_and_then(session):
+    if session.clock.iterations % 3 == 0:
+        session.overlap.forget()
+
+
 def stay_alone(session):
     session.overlap._retreat._left = 2
 
 
 @pytest.mark.parametrize("preset", ["dqn", "double-dqn", "per-dqn", "rainbow"])
-@pytest.mark.parametrize("after_each", [forget, stay_alone])
+@pytest.mark.parametrize("after_each", [forget, forget_now_and_then, stay_alone])
 def test_what_is_prepared_makes_no_difference_to_the_bits(tmp_path, preset, after_each):
     plain = trained(tmp_path, preset, lambda session: None)
     other = trained(tmp_path, preset, after_each)

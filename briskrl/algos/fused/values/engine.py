@@ -133,8 +133,7 @@ class FusedValues:
         pack_net(self._online)
         pack_net(self._target)
         self._board[kernels.IN_STEP] = 0
-        for duty in self._duties.values():
-            duty.lesson.rules[kernels.FORETOLD] = 0
+        self.forget()
 
     def refresh_target(self) -> None:
         """See ValueEngine."""
@@ -198,6 +197,11 @@ class FusedValues:
             return
         to_come = min(updates, period - before % period)
         kernels.foretell(self._duty_on(batch).task, to_come)
+
+    def forget(self) -> None:
+        """Take back whatever was foretold: the batches will be others, or the networks are."""
+        for duty in self._duties.values():
+            duty.lesson.rules[kernels.FORETOLD] = 0
 
     def expect(self, batch: Batch) -> None:
         """Another thread is about to begin updates of a batch: act without them until `rejoin`."""
