@@ -29,6 +29,11 @@ sched_yield = numba.types.ExternalFunction("sched_yield", numba.types.int32())
 usleep = numba.types.ExternalFunction("usleep", numba.types.int32(numba.types.uint32))
 """Sleeps for so many microseconds."""
 
+clock_gettime = numba.types.ExternalFunction(
+    "clock_gettime", numba.types.int32(numba.types.int32, numba.types.uintp)
+)
+"""Writes what a clock tells to an address: two whole numbers, seconds and nanoseconds."""
+
 
 @cache
 def cache_folder() -> Path | None:

@@ -15,7 +15,7 @@ from briskrl.algos.config import DQNConfig
 from briskrl.algos.engines import Engines
 from briskrl.algos.explore import EpsilonGreedy, SubsetEpsilonGreedy, linear
 from briskrl.algos.flops import Flops, value_flops
-from briskrl.algos.fused.values.engine import FusedValues, UpdateLoop
+from briskrl.algos.fused.values.engine import FusedValues, HeldTask, UpdateLoop
 from briskrl.algos.q_policy import num_actions, num_taken, value_network
 from briskrl.algos.torch_values import TorchValues
 from briskrl.algos.value_engine import ValueEngine, ValueParts
@@ -79,12 +79,25 @@ class DQN:
 
     def update_by(self, loop: UpdateLoop, batch: Batch, updates: int, clock: Clock) -> None:
         """Do what `update` does with a compiled loop of the caller's; see `takes_loops`."""
+        loop(self.prepare(batch, updates, clock))
+        self.conclude(batch, updates)
+
+    def prepare(self, batch: Batch, updates: int, clock: Clock) -> HeldTask:
+        """What compiled code needs to do updates; `conclude` follows these. See `takes_loops`."""
         if self.config.target_unit == "steps":
             self._sync_by_steps(clock.env_steps)
+        return self._compiled.prepare(batch, updates, self._updates)
+
+    def conclude(self, batch: Batch, updates: int) -> None:
+        """Those updates are done."""
+        self._compiled.conclude(batch)
+        self._updates += updates
+
+    @property
+    def _compiled(self) -> FusedValues:
         engine = self.engines.now
         assert isinstance(engine, FusedValues)
-        engine.update(batch, updates, self._updates, loop)
-        self._updates += updates
+        return engine
 
     @property
     def updates(self) -> int:

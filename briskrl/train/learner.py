@@ -18,6 +18,7 @@ from briskrl.memory.base import ReplayMemory, RolloutMemory
 
 if TYPE_CHECKING:
     from briskrl.algos.dqn import DQN
+    from briskrl.algos.fused.values.engine import HeldTask
     from briskrl.memory.priority import PrioritizedReplay
 
 MAX_UPDATES_PER_DRAW, MAX_BYTES_PER_DRAW = 32, 64 << 20
@@ -114,6 +115,16 @@ class ReplayLearner:
         """Do updates that `draw` has drawn for and `turn_to_drawn` has turned to."""
         with self._timer[Phase.UPDATE]:
             self._algo.update(self.batch, updates, self._clock)
+        self._clock.updates += updates
+
+    def prepare_drawn(self, updates: int) -> HeldTask:
+        """What a service needs to do such updates; `conclude_drawn` follows these."""
+        return cast("DQN", self._algo).prepare(self.batch, updates, self._clock)
+
+    def conclude_drawn(self, updates: int, ns: int) -> None:
+        """A service has done such updates in so many nanoseconds."""
+        cast("DQN", self._algo).conclude(self.batch, updates)
+        self._timer[Phase.UPDATE].add(ns)
         self._clock.updates += updates
 
     def _learn_some(self, updates: int) -> int:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from briskrl.algos.fused.service.service import Service
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import Batch, EpisodeStats, Row
@@ -51,6 +52,7 @@ class Overlap:
         self._rng = rng
         self._timer = timer
         self._worker = Worker(1)
+        self._service = Service(self._worker)
         self._retreat = Retreat()
         self._under_way: _Updates | None = None
         self._begun = False
@@ -82,7 +84,14 @@ class Overlap:
         if self._begun:
             self._begin, self._own_begin = perf_counter(), thread_time()
             self._engine.expect(self._learner.batch)
-            self._worker.begin(partial(self._learn_aside, self._under_way))
+            self._begin_aside(self._under_way)
+
+    def _begin_aside(self, updates: _Updates) -> None:
+        if updates.drawn:
+            self._service.begin(self._learner.prepare_drawn(updates.number))
+        else:
+            self._service.close()
+            self._worker.begin(partial(self._learn_aside, updates))
 
     @property
     def reads_memory(self) -> bool:
@@ -108,15 +117,27 @@ class Overlap:
             return
         if self._begun:
             own_s = thread_time() - self._own_begin
-            with self._timer[Phase.WAIT]:
-                self._engine.assist(self._learner.batch, self._worker.end)
-                error = self._worker.finish()
-            self._engine.rejoin()
-            if error is not None:
-                raise error
+            self._finish_aside(running)
             self._retreat.judge(perf_counter() - self._begin, self._learning_s + own_s)
         else:
             self._learn(running)
+
+    def _finish_aside(self, updates: _Updates) -> None:
+        served = updates.drawn
+        error, took_ns = None, 0
+        with self._timer[Phase.WAIT]:
+            end = self._service.end if served else self._worker.end
+            self._engine.assist(self._learner.batch, end)
+            if served:
+                took_ns = self._service.finish()
+            else:
+                error = self._worker.finish()
+        self._engine.rejoin()
+        if error is not None:
+            raise error
+        if served:
+            self._learning_s = took_ns / 1e9
+            self._learner.conclude_drawn(updates.number, took_ns)
 
     def rehearse(self) -> None:
         """Go through everything that learning beside collecting calls, on what the memory has."""

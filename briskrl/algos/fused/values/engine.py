@@ -159,25 +159,30 @@ class FusedValues:
             out,
         )
 
-    def update(
-        self, batch: Batch, updates: int, before: int, loop: UpdateLoop = kernels.update_values
-    ) -> Floats:
-        """See ValueEngine.
+    def update(self, batch: Batch, updates: int, before: int) -> Floats:
+        """See ValueEngine."""
+        kernels.update_values(self.prepare(batch, updates, before))
+        return self.conclude(batch)
+
+    def prepare(self, batch: Batch, updates: int, before: int) -> HeldTask:
+        """What compiled code needs to do updates; `conclude` follows these.
 
         Args:
             batch: What to learn from.
             updates: How many updates to do.
             before: How many were done before.
-            loop: Compiled code that does them, for callers who have something to do in between.
         """
         self._now = duty = self._duty_on(batch)
-        lesson = duty.lesson
         rules = updates, before, self._period, self._parts.config.double, self._whole_of(updates)
-        lesson.rules[: kernels.FORETOLD] = rules
-        self._draw_noise(lesson, updates)
+        duty.lesson.rules[: kernels.FORETOLD] = rules
+        self._draw_noise(duty.lesson, updates)
         if self._assistant is not None:
             self._assistant.wake()
-        loop(duty.task)
+        return duty.task
+
+    def conclude(self, batch: Batch) -> Floats:
+        """The updates of a batch are done; returns sizes of errors as `update` does."""
+        lesson = self._duty_on(batch).lesson
         lesson.rules[kernels.FORETOLD] = 0
         self._parts.guard.check()
         errors: Floats = lesson.errors

@@ -425,13 +425,18 @@ def do_update(task, k):
         pack(target)
 
 
-@kernel
-def update_values(held):
-    """Do the K updates of a task, which is held, in order."""
-    task = opened(held)
-    control = flush_denormals()
+@helper
+def do_updates(task):
+    """Do the K updates of a task in order."""
     for k in range(task.lesson.rules[UPDATES]):
         do_update(task, k)
+
+
+@kernel
+def update_values(held):
+    """Do the updates of a task, which is held."""
+    control = flush_denormals()
+    do_updates(opened(held))
     restore_denormals(control)
 
 

@@ -1,0 +1,1 @@
+"""Updates of value networks that a thread does without the interpreter."""
