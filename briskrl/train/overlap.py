@@ -120,16 +120,17 @@ class Overlap:
             self._finish_aside(running)
             self._retreat.judge(perf_counter() - self._begin, self._learning_s + own_s)
         else:
+            self._service.close()
             self._learn(running)
 
     def _finish_aside(self, updates: _Updates) -> None:
         served = updates.drawn
-        error, took_ns = None, 0
+        error, took_ns, before_ns = None, 0, 0
         with self._timer[Phase.WAIT]:
             end = self._service.end if served else self._worker.end
             self._engine.assist(self._learner.batch, end)
             if served:
-                took_ns = self._service.finish()
+                took_ns, before_ns = self._service.finish()
             else:
                 error = self._worker.finish()
         self._engine.rejoin()
@@ -137,7 +138,7 @@ class Overlap:
             raise error
         if served:
             self._learning_s = took_ns / 1e9
-            self._learner.conclude_drawn(updates.number, took_ns)
+            self._learner.conclude_drawn(updates.number, took_ns + before_ns)
 
     def rehearse(self) -> None:
         """Go through everything that learning beside collecting calls, on what the memory has."""
@@ -158,7 +159,10 @@ class Overlap:
         running = self._under_way or _Updates(0, self._algo.updates, drawn=True)
         now = self._timer.clock
         begin = now()
-        self._engine.foretell(batch, self.owed, running.after, running.after + running.number)
+        before = running.after + running.number
+        task = self._engine.foretell(batch, self.owed, running.after, before)
+        if task is not None:
+            self._service.announce(task)
         # The phase itself has been entered by the thread that does the updates.
         self._timer[Phase.UPDATE].add(now() - begin)
 

@@ -32,7 +32,7 @@ def learn(preset, between=None):
             continue
         between(service, worker, k)
         service.begin(algo.prepare(batch, 1 + k % 6, Clock()))
-        assert service.finish() > 0
+        assert service.finish()[0] > 0
         algo.conclude(batch, 1 + k % 6)
     worker.leave()
     return transitions.parameters(algo)

@@ -183,12 +183,12 @@ class FusedValues:
     def conclude(self, batch: Batch) -> Floats:
         """The updates of a batch are done; returns sizes of errors as `update` does."""
         lesson = self._duty_on(batch).lesson
-        lesson.rules[kernels.FORETOLD] = 0
+        lesson.rules[kernels.FORETOLD :] = 0
         self._parts.guard.check()
         errors: Floats = lesson.errors
         return errors
 
-    def foretell(self, batch: Batch, updates: int, now: int, before: int) -> None:
+    def foretell(self, batch: Batch, updates: int, now: int, before: int) -> HeldTask | None:
         """Compute what does not depend on updates still under way in another thread.
 
         Args:
@@ -196,17 +196,21 @@ class FusedValues:
             updates: How many updates of it there will be.
             now: How many had been done when those under way began.
             before: How many will have been done when those under way end.
+
+        Returns:
+            What those to come are `prepare`d as; None if that cannot be told before they begin.
         """
-        period = self._period
-        if not self._can_foretell or before // period > now // period:
-            return
-        to_come = min(updates, period - before % period)
-        kernels.foretell(self._duty_on(batch).task, to_come)
+        if not self._can_foretell:
+            return None
+        period, task = self._period, self.prepare(batch, updates, before)
+        if before // period == now // period:
+            kernels.foretell(task, min(updates, period - before % period))
+        return task
 
     def forget(self) -> None:
         """Take back whatever was foretold: the batches will be others, or the networks are."""
         for duty in self._duties.values():
-            duty.lesson.rules[kernels.FORETOLD] = 0
+            duty.lesson.rules[kernels.FORETOLD :] = 0
 
     def expect(self, batch: Batch) -> None:
         """Another thread is about to begin updates of a batch: act without them until `rejoin`."""

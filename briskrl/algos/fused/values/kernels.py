@@ -126,10 +126,11 @@ class Task(NamedTuple):
     """A Work for who does something else meanwhile."""
 
 
-UPDATES, DONE, PERIOD, DOUBLE, WHOLE, FORETOLD, RULES = range(7)
+UPDATES, DONE, PERIOD, DOUBLE, WHOLE, FORETOLD, ANNOUNCED, RULES = range(8)
 """Rules: K, updates done before, updates between refreshes of the target (0: none here), whether
-the online net chooses the target's action, from which update on batches are split, for how many
-updates `ahead` is filled in."""
+the online net chooses the target's action, from which update on batches are split; and what holds
+for the next round of updates alone: for how many of them `ahead` is filled in, and the number under
+which a service was told of them, or 0."""
 
 (
     ROUND,
@@ -412,11 +413,17 @@ def learn(task, k):
 def do_update(task, k):
     """Do update k of a task."""
     lesson = task.lesson
+    use_noise(lesson.online, lesson.noise[k, 0])
+    use_noise(lesson.target, lesson.noise[k, 1])
+    parts, which = learn(task, k)
+    take_step(lesson, parts, which, k)
+
+
+@helper
+def take_step(lesson, parts, which, k):
+    """Do what is left of update k once its gradient is known."""
     online, target = lesson.online, lesson.target
     done, period = lesson.rules[DONE], lesson.rules[PERIOD]
-    use_noise(online, lesson.noise[k, 0])
-    use_noise(target, lesson.noise[k, 1])
-    parts, which = learn(task, k)
     apply_parts(lesson, parts, which)
     lesson.totals[0] += loss_of(lesson, k)
     lesson.totals[1] += 1
@@ -426,9 +433,9 @@ def do_update(task, k):
 
 
 @helper
-def do_updates(task):
-    """Do the K updates of a task in order."""
-    for k in range(task.lesson.rules[UPDATES]):
+def do_updates(task, first):
+    """Do the K updates of a task in order, but for those before the first."""
+    for k in range(first, task.lesson.rules[UPDATES]):
         do_update(task, k)
 
 
@@ -436,7 +443,7 @@ def do_updates(task):
 def update_values(held):
     """Do the updates of a task, which is held."""
     control = flush_denormals()
-    do_updates(opened(held))
+    do_updates(opened(held), 0)
     restore_denormals(control)
 
 
