@@ -111,9 +111,9 @@ class FusedValues:
         )
         self._acting = build_work(plan, flat, self._whole, 0, 0)
         self._reading = build_reading(parts.online.inputs, dtype)
-        self._own_actor, self._other_actor = (
+        self._own_actor, self._other_actor, self._partners_actor = (
             Held(kernels.Actor(net, self._heads, self._reading, self._acting))
-            for net in (self._online, self._copy)
+            for net in (self._online, self._copy, self._partner)
         )
         self._actor = self._own_actor
         self._optimiser = build_optimiser(parts.guard, parts.online_flat)
@@ -132,7 +132,7 @@ class FusedValues:
         """See ValueEngine."""
         pack_net(self._online)
         pack_net(self._target)
-        self._board[kernels.IN_STEP] = 0
+        self._board[kernels.IN_STEP] = -1
         self.forget()
 
     def refresh_target(self) -> None:
@@ -215,6 +215,10 @@ class FusedValues:
     def expect(self, batch: Batch) -> None:
         """Another thread is about to begin updates of a batch: act without them until `rejoin`."""
         self._duty_on(batch)
+        if self._board[kernels.IN_STEP] == self._board[kernels.STEPS]:
+            # The partner's is a copy too, and in the cache of whoever has assisted.
+            self._actor = self._partners_actor
+            return
         np.copyto(self._copy.packed, self._online.packed)
         if self._noise_size:
             np.copyto(self._copy.values, self._online.values)

@@ -137,6 +137,7 @@ which a service was told of them, or 0."""
     UPDATE,
     ALONE,
     NEXT_ALONE,
+    STEPS,
     IN_STEP,
     MINE,
     OWN_DONE,
@@ -144,9 +145,9 @@ which a service was told of them, or 0."""
     PARTNER_DONE,
     LEAVE,
     BOARD_SIZE,
-) = (0, 1, 2, 3, 4, 8, 16, 24, 32, 40, 48)
+) = (0, 1, 2, 3, 4, 5, 8, 16, 24, 32, 40, 48)
 """Places on the board, those that are written by one thread and watched by another a cache line
-apart; see `learn_together`."""
+apart; see `learn_together`. The partner's copy is in step after IN_STEP of the network's STEPS."""
 
 ABSENT, READY, ENGAGED = range(3)
 """What the partner is."""
@@ -338,9 +339,9 @@ def engage(lesson, replica):
     if board[ALONE] > 0 or not exchange_if(board, PARTNER, READY, ENGAGED):
         board[ALONE] = max(0, board[ALONE] - 1)
         return False
-    if board[IN_STEP] == 0:
+    if board[IN_STEP] != board[STEPS]:
         bring_in_step(lesson, replica)
-        board[IN_STEP] = 1
+    board[IN_STEP] = board[STEPS] + 1
     return True
 
 
@@ -399,7 +400,6 @@ def learn(task, k):
     splits = len(rooms) > 1 and k >= lesson.rules[WHOLE]
     if splits and engage(lesson, replica):
         return lesson.parts, learn_together(lesson, rooms, k)
-    board[IN_STEP] = 0
     if size <= TILE_ROWS or not splits:
         learn_rows(lesson, rooms[0], k, 0, size, size // 2 if splits else 0)
         return lesson.whole, 0
@@ -425,6 +425,7 @@ def take_step(lesson, parts, which, k):
     online, target = lesson.online, lesson.target
     done, period = lesson.rules[DONE], lesson.rules[PERIOD]
     apply_parts(lesson, parts, which)
+    lesson.board[STEPS] += 1
     lesson.totals[0] += loss_of(lesson, k)
     lesson.totals[1] += 1
     if period > 0 and (done + k + 1) % period == 0:
