@@ -121,6 +121,23 @@ def opened(typing, held):
 
 
 @intrinsic
+def call_at(typing, entry, held, number):
+    """Call a kernel, by its `jit.entry`, with what is held at an address and a number.
+
+    Such a call is not compiled anew with everything that the kernel does.
+    """
+
+    def generate(context, builder, signature, values):
+        pointer = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(pointer, [pointer, ir.IntType(64)])
+        function = builder.inttoptr(values[0], kind.as_pointer())
+        builder.call(function, [builder.inttoptr(values[1], pointer), values[2]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
 def _store(typing, memory, value):
     def generate(context, builder, signature, values):
         array = context.make_array(signature.args[0])(context, builder, values[0])

@@ -95,6 +95,18 @@ def reordering_finite(function: Function) -> Function:
     return _inner(function, fastmath={"reassoc", "contract", "nsz", "arcp", "ninf"})
 
 
+def entry(compiled: Any, *arguments: Any) -> int:
+    """The address at which compiled code calls a kernel with such arguments, see `call_at`.
+
+    It is compiled if need be, and stays where it is as long as there is the kernel.
+    """
+    kinds = tuple(map(numba.typeof, arguments))
+    compiled.compile(kinds)
+    found = compiled.overloads[kinds]
+    address: int = found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name)
+    return address
+
+
 def _inner(function: Function, **options: Any) -> Function:
     """Compile a function without a way into it from Python, a quarter of all that is compiled."""
     lean = {**_LEAN, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}

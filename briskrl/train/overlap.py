@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from briskrl.algos.fused.service.service import Service
+from briskrl.algos.fused.values.kernels import update_values
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import Batch, EpisodeStats, Row
+from briskrl.fused.service.service import Service
 from briskrl.fused.team import Retreat, Worker
 from briskrl.train.collector import Collecting
 from briskrl.train.learner import ReplayLearner
@@ -52,7 +53,7 @@ class Overlap:
         self._rng = rng
         self._timer = timer
         self._worker = Worker(1)
-        self._service = Service(self._worker)
+        self._service = Service(self._worker, update_values)
         self._retreat = Retreat()
         self._under_way: _Updates | None = None
         self._begun = False
@@ -162,7 +163,7 @@ class Overlap:
         before = running.after + running.number
         task = self._engine.foretell(batch, self.owed, running.after, before)
         if task is not None:
-            self._service.announce(task)
+            self._engine.announce(batch, self._service.announce(task))
         # The phase itself has been entered by the thread that does the updates.
         self._timer[Phase.UPDATE].add(now() - begin)
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from briskrl.algos.config import DQN_PRESETS
-from briskrl.algos.fused.service.service import Service
+from briskrl.fused.service.service import Service
+from briskrl.algos.fused.values.kernels import update_values
 from briskrl.core.clock import Clock
 from briskrl.fused.team import Worker
 from tests.algos import transitions
@@ -24,7 +25,7 @@ def learn(preset, between=None):
     algo = transitions.make(config, env, engine="fused")
     batches = [transitions.random_batch(env, 6, 20, seed) for seed in range(2)]
     worker = Worker(1)
-    service = Service(worker)
+    service = Service(worker, update_values)
     for k in range(40):
         batch = batches[k % 2]
         if between is None:
@@ -67,7 +68,7 @@ def test_batches_may_be_exchanged_for_others():
     config, env = transitions.small(), transitions.spec()
     served, plain = (transitions.make(config, env, engine="fused") for _ in range(2))
     worker = Worker(1)
-    service = Service(worker)
+    service = Service(worker, update_values)
     for k in range(9):
         batch = transitions.random_batch(env, 2, 20, seed=k)
         plain.update(batch, 2, Clock())

@@ -161,7 +161,7 @@ class FusedValues:
 
     def update(self, batch: Batch, updates: int, before: int) -> Floats:
         """See ValueEngine."""
-        kernels.update_values(self.prepare(batch, updates, before))
+        kernels.update_values(self.prepare(batch, updates, before), 0)
         return self.conclude(batch)
 
     def prepare(self, batch: Batch, updates: int, before: int) -> HeldTask:
@@ -206,6 +206,10 @@ class FusedValues:
         if before // period == now // period:
             kernels.foretell(task, min(updates, period - before % period))
         return task
+
+    def announce(self, batch: Batch, number: int) -> None:
+        """The updates of a batch, prepared, may be begun under a number; see `update_values`."""
+        self._duty_on(batch).lesson.rules[kernels.ANNOUNCED] = number
 
     def forget(self) -> None:
         """Take back whatever was foretold: the batches will be others, or the networks are."""

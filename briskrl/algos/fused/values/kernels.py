@@ -126,11 +126,11 @@ class Task(NamedTuple):
     """A Work for who does something else meanwhile."""
 
 
-UPDATES, DONE, PERIOD, DOUBLE, WHOLE, FORETOLD, ANNOUNCED, RULES = range(8)
+UPDATES, DONE, PERIOD, DOUBLE, WHOLE, FORETOLD, ANNOUNCED, BEGUN, RULES = range(9)
 """Rules: K, updates done before, updates between refreshes of the target (0: none here), whether
 the online net chooses the target's action, from which update on batches are split; and what holds
-for the next round of updates alone: for how many of them `ahead` is filled in, and the number under
-which a service was told of them, or 0."""
+for the next round of updates alone: for how many of them `ahead` is filled in, the number under
+which they were announced, or 0, and the number under which they were begun."""
 
 (
     ROUND,
@@ -433,18 +433,25 @@ def take_step(lesson, parts, which, k):
         pack(target)
 
 
-@helper
-def do_updates(task, first):
-    """Do the K updates of a task in order, but for those before the first."""
-    for k in range(first, task.lesson.rules[UPDATES]):
-        do_update(task, k)
-
-
 @kernel
-def update_values(held):
-    """Do the updates of a task, which is held."""
+def update_values(held, number):
+    """Do the K updates of a task, which is held, in order.
+
+    With a number other than 0 only begin with them: compute the first gradient, which is used if
+    they were announced under that number when they are done. Nothing else changes until then.
+    """
+    task = opened(held)
+    lesson, rules = task.lesson, task.lesson.rules
     control = flush_denormals()
-    do_updates(opened(held), 0)
+    if number > 0:
+        learn(task, 0)
+        rules[BEGUN] = number
+    else:
+        begun = 0 < rules[ANNOUNCED] == rules[BEGUN]
+        if begun:
+            take_step(lesson, lesson.whole, 0, 0)
+        for k in range(1 if begun else 0, rules[UPDATES]):
+            do_update(task, k)
     restore_denormals(control)
 
 

@@ -1,1 +1,0 @@
-"""Updates of value networks that a thread does without the interpreter."""

@@ -1,0 +1,1 @@
+"""Compiled work that a thread does without the interpreter."""
