@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from briskrl.algos.config import DQN_PRESETS
-from briskrl.fused.service.service import Service
-from briskrl.algos.fused.values.kernels import update_values
+from briskrl.algos.fused.values.kernels import ANNOUNCED, BEGUN, update_values
 from briskrl.core.clock import Clock
+from briskrl.fused.service.service import Service
 from briskrl.fused.team import Worker
 from tests.algos import transitions
 
@@ -62,6 +62,93 @@ def closed(service, worker, k):
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 def test_a_service_changes_nothing(preset, between):
     assert np.array_equal(learn(preset, between), learn(preset))
+
+
+@pytest.fixture
+def announced():
+    """An algorithm, a batch, a service that has begun with its two updates, and their number."""
+    env = transitions.spec()
+    algo = transitions.make(transitions.small(), env, engine="fused")
+    batch = transitions.random_batch(env, 2, 20, seed=0)
+    worker = Worker(1)
+    service = Service(worker, update_values)
+    # Somebody serves once something was asked for.
+    service.begin(algo.prepare(batch, 1, Clock()))
+    service.finish()
+    algo.conclude(batch, 1)
+    before = transitions.parameters(algo)
+    engine = algo.engines.now
+    rules = engine._duty_on(batch).lesson.rules
+    number, end = 0, time.monotonic() + 10
+    while rules[BEGUN] < max(1, number) and time.monotonic() < end:
+        # A thread that has lost its core serves no more until something is asked for.
+        service.begin(algo.prepare(batch, 0, Clock()))
+        service.finish()
+        number = service.announce(algo.prepare(batch, 2, Clock()))
+        engine.announce(batch, number)
+        time.sleep(0.001)
+    assert rules[BEGUN] == rules[ANNOUNCED] == number
+    assert np.array_equal(transitions.parameters(algo), before)
+    yield algo, batch, service
+    service.close()
+    worker.leave()
+
+
+def finish(algo, batch, service):
+    """Parameters after the two updates."""
+    service.begin(algo.prepare(batch, 2, Clock()))
+    service.finish()
+    algo.conclude(batch, 2)
+    return transitions.parameters(algo)
+
+
+def plain(batch, changed=None):
+    """Parameters after the same updates without a service."""
+    algo = transitions.make(transitions.small(), transitions.spec(), engine="fused")
+    algo.update(batch, 1, Clock())
+    if changed is not None:
+        changed(algo)
+    algo.update(batch, 2, Clock())
+    return transitions.parameters(algo)
+
+
+def test_updates_that_were_begun_come_out_the_same(announced):
+    algo, batch, service = announced
+    assert np.array_equal(finish(algo, batch, service), plain(batch))
+
+
+def test_what_was_begun_is_used(announced):
+    algo, batch, service = announced
+    right = plain(batch)
+    # The first gradient is known already, so that the first rewards no longer count.
+    batch.reward[0] += 1
+    assert np.array_equal(finish(algo, batch, service), right)
+
+
+def test_what_was_begun_is_dropped_when_the_batch_changes(announced):
+    algo, batch, service = announced
+    first, other = batch.reward[0].copy(), 1 + batch.reward[0]
+    algo.engines.now.forget()
+    batch.reward[0] = other
+    found = finish(algo, batch, service)
+    batch.reward[0] = first
+
+    def change(_):
+        batch.reward[0] = other
+
+    assert np.array_equal(found, plain(batch, change))
+
+
+def test_what_was_begun_is_dropped_when_the_networks_change(announced):
+    algo, batch, service = announced
+
+    def grow(algo):
+        state = algo.state()
+        state["model"].arrays = {name: 1.5 * array for name, array in state["model"].arrays.items()}
+        algo.load_state(state)
+
+    grow(algo)
+    assert np.array_equal(finish(algo, batch, service), plain(batch, grow))
 
 
 def test_batches_may_be_exchanged_for_others():

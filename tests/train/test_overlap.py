@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
+from briskrl.algos.fused.values.kernels import ANNOUNCED, FORETOLD
 from briskrl.train.resolve import complete
 from briskrl.train.session import Session
 from briskrl.train.warmup import warm_up
@@ -58,19 +59,21 @@ def test_what_is_prepared_makes_no_difference_to_the_bits(tmp_path, preset, afte
 
 
 def test_batches_are_drawn_and_the_target_asked_before_their_updates_begin(tmp_path):
-    seen = []
+    foretold, announced = [], []
 
     def look(session):
         engine = session.algo.engines.now
-        rules = [duty.lesson.rules.tolist() for duty in engine._duties.values()]
-        seen.append(max((rule[-1] for rule in rules), default=0))
+        rules = np.array([duty.lesson.rules for duty in engine._duties.values()])
+        foretold.append(rules[:, FORETOLD].max() if len(rules) else 0)
+        announced.append(rules[:, ANNOUNCED].max() if len(rules) else 0)
         # Whoever has retreated from a busy core prepares nothing.
         session.overlap._retreat._left = 0
 
     trained(tmp_path, "dqn", look, target_every=50, num_envs=64)
     # Some are not: updates under way may be about to refresh the target.
-    assert max(seen) > 1
-    assert np.count_nonzero(seen) > len(seen) / 2
+    assert max(foretold) > 1
+    assert np.count_nonzero(foretold) > ITERATIONS / 2
+    assert np.count_nonzero(announced) > np.count_nonzero(foretold)
 
 
 def versions():

@@ -448,10 +448,11 @@ def update_values(held, number):
         rules[BEGUN] = number
     else:
         begun = 0 < rules[ANNOUNCED] == rules[BEGUN]
-        if begun:
-            take_step(lesson, lesson.whole, 0, 0)
-        for k in range(1 if begun else 0, rules[UPDATES]):
-            do_update(task, k)
+        for k in range(rules[UPDATES]):
+            if k == 0 and begun:
+                take_step(lesson, lesson.whole, 0, k)
+            else:
+                do_update(task, k)
     restore_denormals(control)
 
 
