@@ -40,12 +40,14 @@ class Service:
         self._board = np.zeros(kernels.BOARD_SIZE, np.int64)
         self._entries: dict[Subject, int] = {}
         self._requests = self._announcements = 0
+        self._open = False
         # Compiled here and now: a thread would be at it while there is a request.
         kernels.serve(self._board, PATIENCE)
 
     def begin(self, subject: Subject) -> None:
         """Start the work on a subject."""
         self._requests += 1
+        self._open = True
         if not kernels.ask(self._board, *self._addresses(subject)):
             self._worker.finish()
             self._board[kernels.STATE] = kernels.ASKED
@@ -77,8 +79,10 @@ class Service:
 
     def close(self) -> None:
         """Have the worker come back; nothing may be under way."""
-        kernels.close(self._board)
-        self._worker.finish()
+        if self._open:
+            self._open = False
+            kernels.close(self._board)
+            self._worker.finish()
 
     def _addresses(self, subject: Subject) -> tuple[int, int]:
         """Where compiled code finds the work and its subject."""

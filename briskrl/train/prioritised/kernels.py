@@ -17,10 +17,10 @@ def update_in_turn(source, held):
         source: Where batches come from; they lie where the lesson reads them.
         held: The task, see `update_values`.
     """
-    task = opened(held)
+    lesson = opened(held).lesson
     control = flush_denormals()
-    for k in range(task.lesson.rules[UPDATES]):
+    for k in range(lesson.rules[UPDATES]):
         draw_batch(source, k)
-        do_update(task, k)
-        feed_back(source, k, task.lesson.errors)
+        do_update(held, k)
+        feed_back(source, k, lesson.errors)
     restore_denormals(control)

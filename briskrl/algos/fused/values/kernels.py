@@ -387,7 +387,7 @@ def learn_together(lesson, rooms, k):
 
 
 @helper
-def learn(task, k):
+def learn(held, k):
     """Compute update k's gradient, as a whole or in two halves, with a partner if there is one.
 
     Who computes the halves makes no difference to the result.
@@ -395,7 +395,7 @@ def learn(task, k):
     Returns:
         Where its parts are, and in which set of them.
     """
-    lesson, replica, rooms, _ = task
+    lesson, replica, rooms, _ = opened(held)
     board, size = lesson.board, lesson.batch.obs.shape[1]
     splits = len(rooms) > 1 and k >= lesson.rules[WHOLE]
     if splits and engage(lesson, replica):
@@ -410,12 +410,12 @@ def learn(task, k):
 
 
 @helper
-def do_update(task, k):
-    """Do update k of a task."""
-    lesson = task.lesson
+def do_update(held, k):
+    """Do update k of a task, which is held: taken apart, it would fill the registers and more."""
+    lesson = opened(held).lesson
     use_noise(lesson.online, lesson.noise[k, 0])
     use_noise(lesson.target, lesson.noise[k, 1])
-    parts, which = learn(task, k)
+    parts, which = learn(held, k)
     take_step(lesson, parts, which, k)
 
 
@@ -440,11 +440,11 @@ def update_values(held, number):
     With a number other than 0 only begin with them: compute the first gradient, which is used if
     they were announced under that number when they are done. Nothing else changes until then.
     """
-    task = opened(held)
-    lesson, rules = task.lesson, task.lesson.rules
+    lesson = opened(held).lesson
+    rules = lesson.rules
     control = flush_denormals()
     if number > 0:
-        learn(task, 0)
+        learn(held, 0)
         rules[BEGUN] = number
     else:
         begun = 0 < rules[ANNOUNCED] == rules[BEGUN]
@@ -452,7 +452,7 @@ def update_values(held, number):
             if k == 0 and begun:
                 take_step(lesson, lesson.whole, 0, k)
             else:
-                do_update(task, k)
+                do_update(held, k)
     restore_denormals(control)
 
 
