@@ -34,3 +34,8 @@ class Held(Generic[T]):
         self._numba_type_ = HeldType(kind)
         self.address = self._memory.ctypes.data
         hold(self._memory, value)
+
+    def hold(self, value: T) -> None:
+        """Hold something else of the very same kind: types, dimensions and layouts of arrays."""
+        self.value = value
+        hold(self._memory, value)

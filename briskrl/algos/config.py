@@ -275,7 +275,6 @@ class OnPolicyConfig:
             learner_options={
                 "epochs": self.epochs,
                 "minibatches": self.minibatches(num_envs),
-                "rollout_steps": self.update_steps,
             },
             cadence="on-full",
             cadence_options={

@@ -95,7 +95,7 @@ class OnPolicyAgent:
     def update(self, batch: Minibatch, clock: Clock) -> bool:
         """See OnPolicy.update."""
         if self._imitator is not None:
-            self._imitator.compute(batch, np.ones_like(batch.advantage))
+            self._imitator.compute(batch, np.ones(batch.size, batch.advantage.dtype))
             self._imitator.step(self.config.pretrain_lr)
             return True
         engine, target_kl = self.engines.now, self.config.target_kl
@@ -130,14 +130,16 @@ class OnPolicyAgent:
             self.engines.now.refresh()
 
     def _advantages(self, batch: Minibatch) -> Floats:
-        size = len(batch.advantage)
-        if not self.config.normalize_advantage:
-            return batch.advantage
+        size, found = batch.size, batch.advantage
         if len(self._advantage) < size:
             self._advantage = np.zeros(size, np.float32)
-        scaled = self._advantage[:size]
-        standardise(batch.advantage, scaled)
-        return scaled
+        room = self._advantage[:size]
+        if batch.chosen is not None:
+            found = np.take(found, batch.chosen, out=room, mode="clip")
+        if self.config.normalize_advantage:
+            standardise(found, room)
+            return room
+        return found
 
     def _lr(self, clock: Clock) -> float:
         if self.config.lr_schedule == "constant":

@@ -63,6 +63,7 @@ class TorchPolicies:
         self._calls = 0
         self._last = torch.zeros(len(METRICS))
         self._seen: list[Tensor] = []
+        self._gathered: Minibatch | None = None
         self._known: tuple[Minibatch, _Batch] | None = None
 
     def refresh(self) -> None:
@@ -98,7 +99,7 @@ class TorchPolicies:
         self._calls += 1
         self._parts.flat.gradients.zero_()
         parts = []
-        whole, weighed = self._on_device(batch), self._compute.tensor(advantage)
+        whole, weighed = self._on_device(self._gather(batch)), self._compute.tensor(advantage)
         for rows in pieces(len(advantage), config.grad_accumulation):
             terms = self._terms(whole.rows(rows), weighed[rows])
             losses = terms.loss(value_coef=config.value_coef, entropy_coef=config.entropy_coef)
@@ -120,6 +121,15 @@ class TorchPolicies:
         policy = surrogate(log_prob, batch.anchor, advantage * batch.weight, config.clip)
         error = value_error(value.squeeze(1).float(), batch.value, batch.ret, config.clip_value)
         return PolicyTerms(policy, error, entropy, log_prob - batch.anchor)
+
+    def _gather(self, batch: Minibatch) -> Minibatch:
+        """The chosen steps, in buffers that are kept."""
+        if batch.chosen is None:
+            return batch
+        if self._gathered is None or self._gathered.size < batch.size:
+            self._gathered = batch.gathered()
+            return self._gathered
+        return batch.gathered(self._gathered)
 
     def _on_device(self, batch: Minibatch) -> _Batch:
         """The batch as tensors; on the CPU they are views, and made once for the same buffers."""

@@ -188,24 +188,26 @@ class Rollout:
 
 @dataclass(slots=True)
 class Minibatch:
-    """B steps of rollouts, for one gradient update."""
+    """B steps of rollouts, for one gradient update: all of M, or those that were chosen."""
 
     obs: Array
-    """(B, *obs)"""
+    """(M, *obs)"""
     action: Array
-    """(B,) or (B, D)"""
+    """(M,) or (M, D)"""
     anchor: Floats
-    """(B,): see Rollout, as are the others."""
+    """(M,): see Rollout, as are the others."""
     weight: Floats
-    """(B,)"""
+    """(M,)"""
     value: Floats
-    """(B,)"""
+    """(M,)"""
     advantage: Floats
-    """(B,)"""
+    """(M,)"""
     ret: Floats
-    """(B,)"""
+    """(M,)"""
     mask: Bools | None = None
-    """(B, A)"""
+    """(M, A)"""
+    chosen: Ints | None = None
+    """(B,): which steps, in their order; None: all of them."""
 
     @classmethod
     def allocate(cls, spec: EnvSpec, size: int) -> Minibatch:
@@ -225,6 +227,35 @@ class Minibatch:
             ret=ret,
             mask=mask,
         )
+
+    @property
+    def size(self) -> int:
+        """B."""
+        return len(self.weight if self.chosen is None else self.chosen)
+
+    def gathered(self, out: Minibatch | None = None) -> Minibatch:
+        """The chosen steps by themselves, or this very batch if it is all of them.
+
+        Args:
+            out: Where to put them, in its first rows if it is larger; new arrays if absent.
+
+        Returns:
+            A batch of B steps; `out` itself if it is as large.
+        """
+        chosen, found = self.chosen, {}
+        if chosen is None:
+            return self
+        for name in KNOWN_OF_STEPS:
+            array = getattr(self, name)
+            if array is not None:
+                room = None if out is None else getattr(out, name)[: len(chosen)]
+                # Every index is in range; "clip" only spares numpy a buffered copy.
+                found[name] = np.take(array, chosen, axis=0, out=room, mode="clip")
+        return out if out is not None and out.size == len(chosen) else Minibatch(**found)
+
+
+KNOWN_OF_STEPS = ("obs", "action", "anchor", "weight", "value", "advantage", "ret", "mask")
+"""What a minibatch is made of."""
 
 
 @dataclass(slots=True)

@@ -426,16 +426,20 @@ def apply_gradient(optimiser):
 
 
 @helper
-def take_rows(reading, obs, first, rows, work):
-    """Put observations first..first+rows-1 of (N, F) where the first layers find them."""
+def take_rows(reading, obs, first, rows, work, chosen=None):
+    """Put observations first..first+rows-1 of (N, F) where the first layers find them.
+
+    Or those chosen[first], chosen[first + 1]... if that is given.
+    """
     width = obs.shape[1]
     padded = -(-width // PADDING) * PADDING
     mean, scale = reading.mean, reading.scale
     kind = work.out.dtype.type
     factor, limit = kind(reading.factor), kind(reading.limit)
     for r in range(rows):
+        at = first + r if chosen is None else chosen[first + r]
         # Indices into slices are never negative to the compiler, which then makes vectors of them.
-        source, out = obs[first + r], work.out[r * padded : r * padded + width]
+        source, out = obs[at], work.out[r * padded : r * padded + width]
         if mean.shape[0] == 0:
             for i in range(width):
                 out[i] = source[i] * factor

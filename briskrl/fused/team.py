@@ -1,198 +1,129 @@
 """A few threads that do parts of one compiled piece of work at the same time.
 
-Compiled code releases the interpreter lock, so parts really run side by side. Waking a sleeping
-thread can take longer than a piece of work; so whoever waits looks for a while before it sleeps.
+Compiled code releases the interpreter lock, so parts really run side by side. Whoever is done with
+one part takes the next, so that a core that is slower than the others, as on a shared machine now
+and then, does less; and nobody waits for a thread that has not begun with anything.
 """
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections.abc import Callable
+from functools import cache
 from time import perf_counter, thread_time
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from briskrl.core.types import Ints
-from briskrl.fused.handover.kernels import PATIENCE, hand_over, report, wait_for
+from briskrl.core.types import Array
+from briskrl.fused.parts.kernels import BOARD_SIZE, NEXT, PARTS
+from briskrl.fused.retreat import Retreat
+from briskrl.fused.service.service import Service, Work
+from briskrl.fused.worker import Worker
+from briskrl.held import Held
 
-BEGUN, TAKEN, DONE, BOARD_SIZE = 0, 8, 16, 24
-"""Places of three counters, a cache line apart."""
-TAKING_LOOKS = 100
-"""Looks, some twenty microseconds in all, that whoever gives work away may wait for it to be
-taken."""
+MOST_PARTS = 4
+"""Per member."""
 
-SHORTEST_RETREAT, LONGEST_RETREAT, RETREAT_GROWTH, RETREAT_SHRINKING = 2, 4096, 4, 1 / 16
-"""In pieces of work; how much longer each is than the one before, and which part of that is taken
-back by a piece that was done together."""
-REMEMBERED = 31 / 32
-"""How much the balance of pieces done together counts one piece later.
 
-So about thirty of them count. What they save makes up for a core that is lost now and then, as on
-an idle machine, but not for cores that others keep busy.
-"""
+class Errand(NamedTuple):
+    """What the work of a team is called with, held, besides the member's number."""
 
-Part = Callable[[int], None]
-Sign = tuple[Ints, int, int]
-"""(numbers, at, number): given as soon as numbers[at] has reached the last."""
+    board: Any
+    """Where `next_part` finds parts."""
+    bounds: Any
+    """(P + 1,) int64: part p is about bounds[p]..bounds[p + 1]-1."""
+    members: Any
+    """What each member computes with, held."""
+    subject: Any
+    """Arrays that the work is about, held."""
 
 
 class Team:
-    """Runs a function once per member, each with the member's number.
+    """Does compiled work that is made of parts.
 
     Args:
-        size: Members, the calling thread included.
+        members: What each of the threads computes with, the calling thread's first.
     """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._members = [Worker(number) for number in range(1, size)]
+    def __init__(self, members: tuple[Held[Any], ...]) -> None:
+        self.size = len(members)
+        self._members = members
+        workers = [Worker(number) for number in range(1, self.size)]
+        self._services = [Service(worker) for worker in workers]
         self._retreat = Retreat()
-        weakref.finalize(self, _dismiss, self._members)
+        self._board = np.zeros(BOARD_SIZE, np.int64)
+        self._bounds = np.zeros(MOST_PARTS * self.size + 1, np.int64)
+        self._errands: dict[Work, _Prepared] = {}
+        weakref.finalize(self, _dismiss, workers)
 
-    def run(self, part: Part, size: int) -> None:
-        """Call part(0), part(1), ... part(size - 1) at the same time; returns when all are done.
+    def run(self, work: Work, subject: tuple[Array, ...], bounds: tuple[int, ...]) -> None:
+        """Have work(errand, member) called by members until all parts are done.
 
-        If others keep the cores busy, the calling thread makes the calls one after the other for a
-        while: it would only wait for members that have lost their core.
-
-        Raises:
-            BaseException: What the first part to fail has raised.
-        """
-        if self._retreat.goes_on():
-            for number in range(size):
-                part(number)
-            return
-        members = self._members[: size - 1]
-        for member in members:
-            member.begin(part)
-        begin, own_begin = perf_counter(), thread_time()
-        try:
-            part(0)
-        finally:
-            own_s = thread_time() - own_begin
-            errors = [member.finish() for member in members]
-        self._retreat.judge(perf_counter() - begin, size * own_s)
-        for error in errors:
-            if error is not None:
-                raise error
-
-
-class Retreat:
-    """How long to do without other threads, while they cost more time than they save.
-
-    A thread that has lost its core to another process is waited for. A retreat is the longer the
-    more often there was a reason for one.
-    """
-
-    def __init__(self) -> None:
-        self._left = 0
-        self._next: float = SHORTEST_RETREAT
-        self._balance = 0.0
-
-    def goes_on(self) -> bool:
-        """Whether the next piece of work is to be done alone."""
-        self._left = max(0, self._left - 1)
-        return self._left > 0
-
-    def judge(self, took_s: float, work_s: float) -> None:
-        """Tell how a piece of work went that was not done alone.
+        If others keep the cores busy, the calling thread does everything for a while: it would only
+        wait for members that have lost their core.
 
         Args:
-            took_s: Seconds from its beginning to its end.
-            work_s: Seconds that the threads have computed in it, about what one would take alone.
+            work: A kernel that takes an Errand, held, and the number of a member.
+            subject: Arrays that it is about.
+            bounds: Where parts begin, and where the last one ends.
         """
-        self._balance = REMEMBERED * self._balance + took_s - work_s
-        if self._balance > 0:
-            self._left = int(self._next)
-            self._next = min(RETREAT_GROWTH * self._next, LONGEST_RETREAT)
-            self._balance = 0.0
+        parts = len(bounds) - 1
+        self._bounds[: parts + 1] = bounds
+        self._board[NEXT], self._board[PARTS] = 0, parts
+        errand = self._errand(work, subject)
+        if min(parts, self.size) == 1 or self._retreat.goes_on():
+            work(errand, 0)
         else:
-            self._next = max(SHORTEST_RETREAT, (1 - RETREAT_SHRINKING) * self._next)
+            self._run_together(work, errand, self._services[: parts - 1])
+
+    def _run_together(self, work: Work, errand: Held[Errand], services: list[Service]) -> None:
+        begin, own_begin = perf_counter(), thread_time()
+        for number, service in enumerate(services, 1):
+            service.begin(work, errand, number)
+        try:
+            work(errand, 0)
+        finally:
+            work_s = thread_time() - own_begin
+            work_s += sum([service.settle() for service in services]) / 1e9
+        self._retreat.judge(perf_counter() - begin, work_s)
+
+    def _errand(self, work: Work, subject: tuple[Array, ...]) -> Held[Errand]:
+        kinds = tuple([(array.dtype, array.ndim, array.flags.c_contiguous) for array in subject])
+        found = self._errands.get(work)
+        if found is None or found.kinds != kinds:
+            held = Held(subject)
+            errand = Held(Errand(self._board, self._bounds, self._members, held))
+            found = self._errands[work] = _Prepared(kinds, held, errand)
+        else:
+            found.subject.hold(subject)
+        return found.errand
 
 
-class Worker:
-    """One thread, which after some looks for more sleeps between two pieces of work.
+class _Prepared(NamedTuple):
+    """An errand that arrays of some kinds can be put into."""
 
-    Args:
-        number: What it calls them with.
+    kinds: tuple[tuple[Any, ...], ...]
+    subject: Held[tuple[Array, ...]]
+    errand: Held[Errand]
+
+
+def _dismiss(workers: list[Worker]) -> None:
+    for worker in workers:
+        worker.leave()
+
+
+@cache
+def bounds_of(count: int, size: int, whole: int, smallest: int) -> tuple[int, ...]:
+    """Where the parts of `count` rows begin for a team of so many, and where the last one ends.
+
+    The first parts are half of an even share, those that follow half as long and so on, as long as
+    they have `smallest` rows: so all members end at about the same time, whoever is faster. Parts
+    are whole units of `whole` rows.
     """
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._part: Part | None = None
-        self._error: BaseException | None = None
-        self._board = np.zeros(BOARD_SIZE, np.int64)
-        self._asleep = False
-        self._go = threading.Lock()
-        self._go.acquire()
-        # Compiled here and now: a thread would be at it while there is work for it.
-        report(self._board, DONE, 0, BEGUN, 0)
-        hand_over(self._board, BEGUN, 0, TAKEN, 0)
-        wait_for(self._board, DONE, 0)
-        name = f"brisk-worker-{number}"
-        self._thread = threading.Thread(target=self._work, daemon=True, name=name)
-        self._thread.start()
-
-    def begin(self, part: Part | None) -> None:
-        """Start a piece of work; None ends the thread. `finish` must be called in between.
-
-        The thread may have the interpreter before the caller goes on: if it found that taken it
-        would fall asleep, and take longer to wake than to begin.
-        """
-        self._part = part
-        number = self._board[BEGUN] + 1
-        hand_over(self._board, BEGUN, number, TAKEN, TAKING_LOOKS)
-        # A worker that was about to sleep and saw the work in time leaves the lock open.
-        if self._asleep and self._go.locked():
-            self._asleep = False
-            self._go.release()
-
-    def finish(self) -> BaseException | None:
-        """Wait until the work is done; returns what it raised."""
-        wait_for(*self.end)
-        error, self._error = self._error, None
-        return error
-
-    @property
-    def end(self) -> Sign:
-        """What says that the work is done."""
-        return self._board, DONE, int(self._board[BEGUN])
-
-    def leave(self) -> None:
-        """End the thread."""
-        self.begin(None)
-        self._thread.join(timeout=1.0)
-
-    def _work(self) -> None:
-        number = 0
-        while True:
-            while not report(self._board, DONE, number, BEGUN, PATIENCE):
-                self._asleep = True
-                # Whoever begins between these lines finds this thread asleep and wakes it.
-                if self._board[BEGUN] > number:
-                    continue
-                self._go.acquire()
-            number += 1
-            part = self._part
-            if part is None:
-                return
-            self._board[TAKEN] = number
-            try:
-                part(self._number)
-            except BaseException as error:
-                self._error = error
-            # The function may hold whoever owns this worker; nobody would ever let go of it.
-            self._part = part = None
-
-
-def _dismiss(members: list[Worker]) -> None:
-    for member in members:
-        member.leave()
-
-
-def share(count: int, size: int, number: int, whole: int) -> tuple[int, int]:
-    """Where a member's part of `count` rows begins and ends, in units of `whole` rows."""
+    size = max(1, min(size, count // smallest))
+    shares = [1.0]
+    while size > 1 and len(shares) < MOST_PARTS and shares[-1] * count / size >= 2 * smallest:
+        shares[-1:] = [shares[-1] / 2] * 2
     units = -(-count // whole)
-    begin, end = units * number // size, units * (number + 1) // size
-    return min(count, begin * whole), min(count, end * whole)
+    ends = np.cumsum(np.repeat(shares, size)) / size
+    return 0, *(min(count, round(end * units) * whole) for end in ends.tolist())

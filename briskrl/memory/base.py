@@ -120,8 +120,8 @@ class RolloutMemory(Memory, Protocol):
         """Put all steps of the rollouts into a new random order."""
         ...
 
-    def gather(self, k: int, parts: int, out: Minibatch) -> Minibatch:
-        """The k-th of `parts` equal parts of the shuffled steps, in `out`."""
+    def part(self, k: int, parts: int) -> Minibatch:
+        """The k-th of `parts` equal parts of the shuffled steps, views of the memory."""
         ...
 
     def next_rollout(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from briskrl.core.arrays import aligned_zeros
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import (
+    KNOWN_OF_STEPS,
     Array,
     Bools,
     Decision,
@@ -30,9 +31,6 @@ from briskrl.memory.kernels import shuffle
 
 RECORDED = ("obs", "action", "log_prob", "reward", "terminated", "truncated", "mask")
 """What a saved rollout consists of, besides the final observations of ended episodes."""
-
-GATHERED = ("obs", "action", "anchor", "weight", "value", "advantage", "ret", "mask")
-"""What a minibatch takes from rollouts."""
 
 
 class RolloutBuffer:
@@ -54,8 +52,10 @@ class RolloutBuffer:
         self._arrays = _allocate(spec, (slots, steps + 1, num_envs))
         self._rollouts = [Rollout(**self._slot(k)) for k in range(slots)]
         self._rows = [_rows(rollout, spec, num_envs) for rollout in self._rollouts]
-        self._flat = {
-            name: array.reshape(-1, *array.shape[3:]) for name, array in self._arrays.items()
+        self._steps: dict[str, Array] = {
+            name: self._arrays[name].reshape(-1, *self._arrays[name].shape[3:])
+            for name in KNOWN_OF_STEPS
+            if name in self._arrays
         }
         self._order: Ints = np.zeros(slots * steps * num_envs, np.int64)
         self._draws = np.zeros(len(self._order))
@@ -174,23 +174,14 @@ class RolloutBuffer:
         rng.random(out=draws)
         shuffle(self._order, draws)
 
-    def gather(self, k: int, parts: int, out: Minibatch) -> Minibatch:
-        """The k-th of `parts` equal parts of the shuffled steps.
+    def part(self, k: int, parts: int) -> Minibatch:
+        """The k-th of `parts` equal parts of the shuffled steps, views of the memory.
 
         Parts differ by at most one step in size where they cannot be equal.
-
-        Returns:
-            `out`, or a view of its first rows if this part is smaller.
         """
         total = self.kept * self.steps * self.num_envs
         chosen = self._order[total * k // parts : total * (k + 1) // parts]
-        batch = out if len(chosen) == len(out.weight) else _first_rows(out, len(chosen))
-        for name in GATHERED:
-            target = getattr(batch, name)
-            if target is not None:
-                # Every index is in range; "clip" only spares numpy a buffered copy.
-                np.take(self._flat[name], chosen, axis=0, out=target, mode="clip")
-        return batch
+        return Minibatch(**self._steps, chosen=chosen)
 
     def next_rollout(self) -> None:
         """Begin a new rollout where the full one ended."""
@@ -310,11 +301,3 @@ def _rows(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[Row]:
         Row(buffers[t], Decision(rollout.action[t], rollout.log_prob[t]), buffers[t + 1])
         for t in range(steps)
     ]
-
-
-def _first_rows(batch: Minibatch, count: int) -> Minibatch:
-    views: dict[str, Any] = {}
-    for name in GATHERED:
-        array = getattr(batch, name)
-        views[name] = None if array is None else array[:count]
-    return Minibatch(**views)

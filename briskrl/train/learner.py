@@ -167,7 +167,10 @@ class ReplayLearner:
 
 
 class RolloutLearner:
-    """Goes over full rollouts in shuffled minibatches, several times, then begins the next one."""
+    """Goes over full rollouts in shuffled minibatches, several times, then begins the next one.
+
+    What the environments look like, which all learners are told, it need not know.
+    """
 
     rehearsal_steps = 2
 
@@ -179,11 +182,9 @@ class RolloutLearner:
         timer: PhaseTimer,
         clock: Clock,
         *,
-        spec: EnvSpec,
-        num_envs: int,
         epochs: int,
         minibatches: int,
-        rollout_steps: int,
+        **_: object,
     ) -> None:
         self._algo = algo
         self._memory = memory
@@ -192,7 +193,12 @@ class RolloutLearner:
         self._clock = clock
         self._epochs = epochs
         self._minibatches = minibatches
-        self.batch = Minibatch.allocate(spec, -(-num_envs * rollout_steps // minibatches))
+        self._last = memory.part(0, minibatches)
+
+    @property
+    def batch(self) -> Minibatch:
+        """What the last update learnt from; a copy."""
+        return self._last.gathered()
 
     def learn(self, updates: int) -> None:
         """Go over the rollouts; the algorithm may stop before all updates are done."""
@@ -218,10 +224,9 @@ class RolloutLearner:
         with self._timer[Phase.SAMPLE]:
             self._memory.shuffle(self._rng)
         for k in range(parts if most is None else min(parts, most)):
-            with self._timer[Phase.SAMPLE]:
-                batch = self._memory.gather(k, parts, self.batch)
+            self._last = self._memory.part(k, parts)
             with self._timer[Phase.UPDATE]:
-                goes_on = self._algo.update(batch, self._clock)
+                goes_on = self._algo.update(self._last, self._clock)
             if not goes_on:
                 return False
             self._clock.updates += 1

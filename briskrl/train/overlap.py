@@ -23,8 +23,9 @@ from briskrl.algos.fused.values.kernels import update_values
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import Batch, EpisodeStats, Row
+from briskrl.fused.retreat import Retreat
 from briskrl.fused.service.service import Service
-from briskrl.fused.team import Retreat, Worker
+from briskrl.fused.worker import Worker
 from briskrl.train.collector import Collecting
 from briskrl.train.learner import ReplayLearner
 from briskrl.train.staging import Rows
@@ -53,7 +54,7 @@ class Overlap:
         self._rng = rng
         self._timer = timer
         self._worker = Worker(1)
-        self._service = Service(self._worker, update_values)
+        self._service = Service(self._worker)
         self._retreat = Retreat()
         self._under_way: _Updates | None = None
         self._begun = False
@@ -89,7 +90,7 @@ class Overlap:
 
     def _begin_aside(self, updates: _Updates) -> None:
         if updates.drawn:
-            self._service.begin(self._learner.prepare_drawn(updates.number))
+            self._service.begin(update_values, self._learner.prepare_drawn(updates.number))
         else:
             self._service.close()
             self._worker.begin(partial(self._learn_aside, updates))
@@ -163,7 +164,7 @@ class Overlap:
         before = running.after + running.number
         task = self._engine.foretell(batch, self.owed, running.after, before)
         if task is not None:
-            self._engine.announce(batch, self._service.announce(task))
+            self._engine.announce(batch, self._service.announce(update_values, task))
         # The phase itself has been entered by the thread that does the updates.
         self._timer[Phase.UPDATE].add(now() - begin)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from briskrl.algos.config import ON_POLICY_PRESETS
 from briskrl.algos.stochastic_policy import StochasticPolicy
 from briskrl.core.clock import Clock
 from briskrl.core.errors import DivergedError
-from briskrl.core.types import Decision, action_layout
+from briskrl.core.types import KNOWN_OF_STEPS, Decision, action_layout
 from briskrl.nets.dense import DenseActorCritic
 from tests.algos.rollouts import (
     collect,
@@ -296,3 +298,27 @@ def test_half_precision_learns_about_the_same(space):
 @pytest.mark.parametrize("space", ["masked", "planes", "continuous"])
 def test_compiled_networks_learn_the_same(space):
     assert learnt_apart(SPACES[space], compile=True) < 0.01
+
+
+@pytest.mark.parametrize("engine", ["torch", "fused"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("mask", [False, True])
+def test_chosen_steps_are_learnt_from_as_if_there_were_no_others(engine, threads, mask):
+    """Sizes go up and down, since buffers are kept."""
+    env = spec(mask=mask)
+    among, alone = (make(config(), env, engine=engine, threads=threads) for _ in range(2))
+    for agent in (among, alone):
+        rollout = collect(agent, env, steps=40, num_envs=30)
+        agent.digest([rollout], Clock())
+    everything = minibatch(rollout, env, np.arange(40 * 30))
+    rng = np.random.default_rng(0)
+    for size in (7, 300, 1200, 64, 300, 1):
+        chosen = rng.permutation(40 * 30)[:size]
+        among.update(replace(everything, chosen=chosen), Clock())
+        alone.update(minibatch(rollout, env, chosen), Clock())
+        assert np.array_equal(parameters(among), parameters(alone))
+    for name in KNOWN_OF_STEPS:
+        whole = getattr(everything, name)
+        if whole is not None:
+            found = getattr(replace(everything, chosen=chosen).gathered(), name)
+            np.testing.assert_array_equal(found, whole[chosen])

@@ -11,8 +11,10 @@ from briskrl.algos.config import DQN_PRESETS
 from briskrl.algos.fused.values.kernels import ANNOUNCED, BEGUN, update_values
 from briskrl.core.clock import Clock
 from briskrl.fused.service.service import Service
-from briskrl.fused.team import Worker
+from briskrl.fused.worker import Worker
+from briskrl.held import Held
 from tests.algos import transitions
+from tests.fused import works
 
 
 def learn(preset, between=None):
@@ -25,14 +27,14 @@ def learn(preset, between=None):
     algo = transitions.make(config, env, engine="fused")
     batches = [transitions.random_batch(env, 6, 20, seed) for seed in range(2)]
     worker = Worker(1)
-    service = Service(worker, update_values)
+    service = Service(worker)
     for k in range(40):
         batch = batches[k % 2]
         if between is None:
             algo.update(batch, 1 + k % 6, Clock())
             continue
         between(service, worker, k)
-        service.begin(algo.prepare(batch, 1 + k % 6, Clock()))
+        service.begin(update_values, algo.prepare(batch, 1 + k % 6, Clock()))
         assert service.finish()[0] > 0
         algo.conclude(batch, 1 + k % 6)
     worker.leave()
@@ -71,9 +73,9 @@ def announced():
     algo = transitions.make(transitions.small(), env, engine="fused")
     batch = transitions.random_batch(env, 2, 20, seed=0)
     worker = Worker(1)
-    service = Service(worker, update_values)
+    service = Service(worker)
     # Somebody serves once something was asked for.
-    service.begin(algo.prepare(batch, 1, Clock()))
+    service.begin(update_values, algo.prepare(batch, 1, Clock()))
     service.finish()
     algo.conclude(batch, 1)
     before = transitions.parameters(algo)
@@ -82,9 +84,9 @@ def announced():
     number, end = 0, time.monotonic() + 10
     while rules[BEGUN] < max(1, number) and time.monotonic() < end:
         # A thread that has lost its core serves no more until something is asked for.
-        service.begin(algo.prepare(batch, 0, Clock()))
+        service.begin(update_values, algo.prepare(batch, 0, Clock()))
         service.finish()
-        number = service.announce(algo.prepare(batch, 2, Clock()))
+        number = service.announce(update_values, algo.prepare(batch, 2, Clock()))
         engine.announce(batch, number)
         time.sleep(0.001)
     assert rules[BEGUN] == rules[ANNOUNCED] == number
@@ -96,7 +98,7 @@ def announced():
 
 def finish(algo, batch, service):
     """Parameters after the two updates."""
-    service.begin(algo.prepare(batch, 2, Clock()))
+    service.begin(update_values, algo.prepare(batch, 2, Clock()))
     service.finish()
     algo.conclude(batch, 2)
     return transitions.parameters(algo)
@@ -155,13 +157,44 @@ def test_batches_may_be_exchanged_for_others():
     config, env = transitions.small(), transitions.spec()
     served, plain = (transitions.make(config, env, engine="fused") for _ in range(2))
     worker = Worker(1)
-    service = Service(worker, update_values)
+    service = Service(worker)
     for k in range(9):
         batch = transitions.random_batch(env, 2, 20, seed=k)
         plain.update(batch, 2, Clock())
-        service.begin(served.prepare(batch, 2, Clock()))
+        service.begin(update_values, served.prepare(batch, 2, Clock()))
         service.finish()
         served.conclude(batch, 2)
     worker.leave()
     assert np.array_equal(transitions.parameters(served), transitions.parameters(plain))
     assert not worker._thread.is_alive()
+
+
+@pytest.fixture
+def service():
+    worker = Worker(1)
+    made = Service(worker)
+    yield made
+    made.close()
+    worker.leave()
+
+
+def test_work_is_called_with_the_number_that_was_asked_for(service):
+    numbers = np.zeros(1, np.int64)
+    held = Held((numbers,))
+    for number in range(1, 6):
+        service.begin(works.add, held, number)
+        service.finish()
+    assert numbers[0] == 15
+
+
+def test_work_that_is_no_longer_needed_is_done_once_or_never(service):
+    numbers, done = np.zeros(1, np.int64), 0
+    held = Held((numbers,))
+    for k in range(200):
+        time.sleep(0.004 * (k % 20 == 0))
+        service.begin(works.add, held, 1)
+        done += service.settle() > 0
+        assert numbers[0] == done
+    service.begin(works.add, held, 1000)
+    service.finish()
+    assert numbers[0] == done + 1000

@@ -5,9 +5,9 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from briskrl.core.types import Minibatch
+from briskrl.core.types import KNOWN_OF_STEPS, Minibatch
 from briskrl.memory.kernels import shuffle
-from briskrl.memory.rollout import GATHERED, RECORDED, RolloutBuffer
+from briskrl.memory.rollout import RECORDED, RolloutBuffer
 from tests.memory.allocated import allocated
 from tests.memory.twin import Feed, make_box_spec, make_spec
 
@@ -155,13 +155,12 @@ def test_minibatches_hold_every_step_once_and_no_other(parts, reuse):
         expected = sorted(
             step_of(rollout, t, n) for rollout in rollouts for t in range(T) for n in range(N)
         )
-        out = Minibatch.allocate(spec, -(-len(rollouts) * T * N // parts))
         memory.shuffle(np.random.default_rng(number))
         found, sizes = [], []
         for k in range(parts):
-            batch = memory.gather(k, parts, out)
-            sizes.append(len(batch.weight))
-            found += [step_of(batch, i) for i in range(len(batch.weight))]
+            part = memory.part(k, parts)
+            sizes.append(part.size)
+            found += [step_of(part, i) for i in part.chosen]
         assert found != expected
         assert sorted(found) == expected
         assert max(sizes) - min(sizes) <= 1
@@ -169,7 +168,7 @@ def test_minibatches_hold_every_step_once_and_no_other(parts, reuse):
 
 
 def step_of(record, *at) -> tuple[float, ...]:
-    values = [np.ravel(getattr(record, name)[at]) for name in GATHERED]
+    values = [np.ravel(getattr(record, name)[at]) for name in KNOWN_OF_STEPS]
     return tuple(float(value) for value in np.concatenate(values))
 
 
@@ -185,7 +184,6 @@ def test_every_order_has_an_equal_share_of_the_draws():
 
 def test_orders_depend_on_the_generator_alone():
     memory = make()
-    out = Minibatch.allocate(make_spec(), T * N)
     for t in range(T):
         memory.row().decision.log_prob[:] = np.arange(N) + t * N
         memory.advance()
@@ -193,7 +191,7 @@ def test_orders_depend_on_the_generator_alone():
     orders = []
     for seed in (0, 1, 0):
         memory.shuffle(np.random.default_rng(seed))
-        orders.append(memory.gather(0, 1, out).value.tolist())
+        orders.append(memory.part(0, 1).gathered().value.tolist())
     assert orders[0] == orders[2] != orders[1]
 
 
@@ -298,7 +296,7 @@ def test_nothing_that_scales_is_allocated_per_call(part):
         memory.advance()
 
     def gather() -> None:
-        memory.gather(3, 8, out)
+        memory.part(3, 8).gathered(out)
 
     memory.shuffle(rng)
     call = {"rows": rows, "gather": gather}[part]

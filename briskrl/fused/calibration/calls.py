@@ -8,9 +8,11 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from briskrl.fused.calibration.kernels import nothing
+from briskrl.fused.calibration.kernels import do_nothing, nothing
 from briskrl.fused.calibration.timing import best_seconds
-from briskrl.fused.team import Team
+from briskrl.fused.service.service import Service
+from briskrl.fused.worker import Worker
+from briskrl.held import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,18 @@ def measure_calls(*, budget_s: float, two_threads: bool) -> CallCosts:
 
 
 def _hand_over_us(budget_s: float) -> float:
-    team = Team(2)
+    worker = Worker(1)
+    service, subject = Service(worker), Held((np.zeros(1),))
 
     def work(repeats: int) -> None:
         for _ in range(repeats):
-            team.run(_idle, 2)
+            service.begin(do_nothing, subject)
+            service.finish()
 
-    return 1e6 * best_seconds(work, budget_s=budget_s, clock=perf_counter)
+    seconds = best_seconds(work, budget_s=budget_s, clock=perf_counter)
+    service.close()
+    worker.leave()
+    return 1e6 * seconds
 
 
 def _idle(member: int) -> None:

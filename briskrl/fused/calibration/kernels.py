@@ -6,8 +6,10 @@ Shapes: A is (rows, depth), B is (depth, columns) and C is (rows, columns), all 
 from __future__ import annotations
 
 from briskrl.fused.kernels import TILE_ROWS
+from briskrl.fused.parts.kernels import next_part
 from briskrl.fused.products.intrinsics import Matrix
 from briskrl.fused.products.kernels import plain, product
+from briskrl.intrinsics import opened
 from briskrl.jit import kernel
 
 
@@ -24,6 +26,19 @@ def multiply(a, b, c, bias, rows, depth, columns, repeats):
 
 
 @kernel
+def multiply_parts(errand, member):
+    """Every part is `multiply` with a member's own A, B, C and bias.
+
+    The subject: how many rows, how deep, how many columns and repeats.
+    """
+    board, _, members, subject = opened(errand)
+    a, b, c, bias = opened(members[member])
+    (sizes,) = opened(subject)
+    while next_part(board) >= 0:
+        multiply(a, b, c, bias, sizes[0], sizes[1], sizes[2], sizes[3])
+
+
+@kernel
 def triad(out, left, right, factor):
     """Write left + factor * right into out: two arrays are read and one is written."""
     for i in range(out.shape[0]):
@@ -31,5 +46,22 @@ def triad(out, left, right, factor):
 
 
 @kernel
+def triad_parts(errand, member):
+    """The same in parts; the subject: out, left, right and an array of the factor alone."""
+    board, bounds, _, subject = opened(errand)
+    out, left, right, factor = opened(subject)
+    part = next_part(board)
+    while part >= 0:
+        begin, end = bounds[part], bounds[part + 1]
+        triad(out[begin:end], left[begin:end], right[begin:end], factor[0])
+        part = next_part(board)
+
+
+@kernel
 def nothing(numbers):
     """Take an array and leave it alone."""
+
+
+@kernel
+def do_nothing(held, number):
+    """Work for a service, of no kind."""

@@ -9,9 +9,10 @@ import numpy as np
 
 from briskrl.core.arrays import aligned_zeros
 from briskrl.core.types import Floats
-from briskrl.fused.calibration.kernels import triad
+from briskrl.fused.calibration.kernels import triad, triad_parts
 from briskrl.fused.calibration.timing import Work, best_seconds
-from briskrl.fused.team import Team, share
+from briskrl.fused.team import Team, bounds_of
+from briskrl.held import Held
 
 NUMBERS = 1 << 24
 """Per array: 64 MiB, more than caches hold."""
@@ -59,15 +60,14 @@ def _whole(out: Floats, left: Floats, right: Floats) -> Work:
 
 
 def _halves(out: Floats, left: Floats, right: Floats) -> Work:
-    """The same, with a thread for each half."""
-    team = Team(2)
-    parts = []
-    for member in range(2):
-        begin, end = share(len(out), 2, member, 64)
-        parts.append(_whole(out[begin:end], left[begin:end], right[begin:end]))
+    """The same by two threads."""
+    factor = np.full(1, 3, np.float32)
+    # Members need nothing of their own.
+    team = Team((Held((factor,)), Held((factor,))))
+    bounds = bounds_of(len(out), 2, 64, len(out) // 2)
 
     def work(repeats: int) -> None:
         for _ in range(repeats):
-            team.run(lambda member: parts[member](1), 2)
+            team.run(triad_parts, (out, left, right, factor), bounds)
 
     return work

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 
 from briskrl.core.arrays import aligned_zeros
-from briskrl.fused.calibration.kernels import multiply
+from briskrl.core.types import Floats
+from briskrl.fused.calibration.kernels import multiply, multiply_parts
 from briskrl.fused.calibration.timing import Work, best_seconds, torch_threads
 from briskrl.fused.team import Team
+from briskrl.held import Held
 
 Shape = tuple[int, int, int]
 
@@ -62,10 +64,9 @@ def measure_products(*, budget_s: float, two_threads: bool) -> dict[str, Product
                 for work in (torch_product, fused_product)
             ]
     if two_threads:
-        team = Team(2)
         pairs = {}
         for shape in SHAPES:
-            each = best_seconds(_both(team, shape), budget_s=budget_s, clock=perf_counter)
+            each = best_seconds(_both(shape), budget_s=budget_s, clock=perf_counter)
             pairs[name_of(shape)] = 2 * _rate(shape, each)
         with torch_threads(2):
             for shape in SHAPES:
@@ -77,10 +78,8 @@ def measure_products(*, budget_s: float, two_threads: bool) -> dict[str, Product
 
 def fused_product(shape: Shape) -> Work:
     """Our product of that shape, to be repeated."""
-    rows, depth, columns = shape
-    a, b, c = _matrices(shape)
-    bias = aligned_zeros((columns,), np.float32)
-    return lambda repeats: multiply(a, b, c, bias, rows, depth, columns, repeats)
+    matrices = _matrices(shape)
+    return lambda repeats: multiply(*matrices, *shape, repeats)
 
 
 def torch_product(shape: Shape) -> Work:
@@ -89,7 +88,7 @@ def torch_product(shape: Shape) -> Work:
     sides = ((rows, depth), (depth, columns), (rows, columns))
     a, b, c = (
         torch.from_numpy(flat).view(side)
-        for flat, side in zip(_matrices(shape), sides, strict=True)
+        for flat, side in zip(_matrices(shape)[:3], sides, strict=True)
     )
 
     def work(repeats: int) -> None:
@@ -99,23 +98,24 @@ def torch_product(shape: Shape) -> Work:
     return work
 
 
-def _both(team: Team, shape: Shape) -> Work:
-    works = [fused_product(shape) for _ in range(2)]
+def _both(shape: Shape) -> Work:
+    """Two threads with a product each."""
+    team = Team(tuple(Held(_matrices(shape)) for _ in range(2)))
 
     def work(repeats: int) -> None:
-        team.run(lambda member: works[member](repeats), 2)
+        team.run(multiply_parts, (np.array([*shape, repeats]),), (0, 1, 2))
 
     return work
 
 
-def _matrices(shape: Shape) -> list[np.ndarray[tuple[int], np.dtype[np.float32]]]:
-    """A, B and room for C, flat."""
+def _matrices(shape: Shape) -> tuple[Floats, ...]:
+    """A, B, room for C, and a bias of 0, flat."""
     rows, depth, columns = shape
     rng = np.random.default_rng(0)
     flats = [aligned_zeros((size,), np.float32) for size in (rows * depth, depth * columns)]
     for flat in flats:
         rng.random(out=flat, dtype=np.float32)
-    return [*flats, aligned_zeros((rows * columns,), np.float32)]
+    return *flats, *(aligned_zeros((size,), np.float32) for size in (rows * columns, columns))
 
 
 def _rate(shape: Shape, seconds: float) -> float:

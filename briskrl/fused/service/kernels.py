@@ -8,24 +8,25 @@ from briskrl.fused.intrinsics import flush_denormals, restore_denormals
 from briskrl.intrinsics import call_at, exchange_if, look, offer_core, publish
 from briskrl.jit import clock_gettime, helper, kernel
 
-STATE, WORK, SUBJECT, NEXT, NEXT_WORK, NEXT_SUBJECT = range(6)
+STATE, WORK, SUBJECT, NUMBER, NEXT, NEXT_WORK, NEXT_SUBJECT = range(7)
 """Places on the board that are written by who asks: what the other thread is to do, the addresses
-of what to call and of what to call it with; the same of what was announced, after its number."""
+of what to call and of what to call it with, and with which number; the same of what was announced,
+after its number."""
 
 SERVED, SEEN, TOOK_NS, AHEAD_NS, TIME, BOARD_SIZE = 8, 9, 10, 11, 12, 16
 """Places that are written by who serves: how many requests were served, the last announcement that
 was looked into, for how long the last request has computed and for how long what was done of it
 beforehand, and two numbers for the system's time."""
 
-CLOSED, WAITING, ASKED = range(3)
-"""STATE: nobody serves, waits for a request, has one."""
+CLOSED, WAITING, ASKED, AT_WORK = range(4)
+"""STATE: nobody serves, waits for a request, has one to begin with, is at it."""
 
 THREAD_CLOCK = time.CLOCK_THREAD_CPUTIME_ID
 
 
 @kernel
 def serve(board, patience):
-    """Call work(subject, 0) whenever that is asked for.
+    """Call work(subject, number) whenever that is asked for.
 
     While nothing is asked for, work(subject, number) is called for what was announced under that
     number, to begin with it.
@@ -37,9 +38,12 @@ def serve(board, patience):
     while True:
         state, announced = look(board, STATE), look(board, NEXT)
         if state == ASKED:
+            # Fails if the request was taken back.
+            if not exchange_if(board, STATE, ASKED, AT_WORK):
+                continue
             # Too late to begin with it, should nobody have looked yet.
             board[SEEN] = announced
-            board[TOOK_NS] = _call(board, WORK, 0)
+            board[TOOK_NS] = _call(board, WORK, board[NUMBER])
             board[AHEAD_NS] = ahead_ns
             looks, ahead_ns = 0, 0
             # Whoever sees the request served may make the next one.
@@ -74,10 +78,16 @@ def _computed_ns(board):
 
 
 @kernel
-def ask(board, work, subject):
-    """Ask for work(subject, 0); whether somebody serves."""
-    board[WORK], board[SUBJECT] = work, subject
+def ask(board, work, subject, number):
+    """Ask for work(subject, number); whether somebody serves."""
+    board[WORK], board[SUBJECT], board[NUMBER] = work, subject, number
     return exchange_if(board, STATE, WAITING, ASKED)
+
+
+@kernel
+def take_back(board):
+    """Ask no longer; whether nobody had begun."""
+    return exchange_if(board, STATE, ASKED, WAITING)
 
 
 @kernel

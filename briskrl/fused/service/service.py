@@ -11,15 +11,15 @@ import numpy as np
 from briskrl.core.types import Ints
 from briskrl.fused.handover.kernels import PATIENCE, wait_for
 from briskrl.fused.service import kernels
-from briskrl.fused.team import Sign, Worker
+from briskrl.fused.worker import Sign, Worker
 from briskrl.held import Held
 from briskrl.jit import entry
 
 Subject = Held[Any]
 Work = Callable[[Subject, int], None]
-"""A kernel: work(subject, 0) does it; with the number of an announcement it only begins with it."""
+"""A kernel that is called with a subject and a number."""
 
-KEPT = 4
+KEPT = 8
 """Subjects that may not be given up yet: more than the other thread can be at."""
 
 
@@ -31,36 +31,34 @@ class Service:
 
     Args:
         worker: Who does it; is free for other work once the service is closed.
-        work: What is done.
     """
 
-    def __init__(self, worker: Worker, work: Work) -> None:
+    def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._work = work
         self._board = np.zeros(kernels.BOARD_SIZE, np.int64)
-        self._entries: dict[Subject, int] = {}
+        self._entries: dict[tuple[Work, Subject], int] = {}
         self._requests = self._announcements = 0
         self._open = False
         # Compiled here and now: a thread would be at it while there is a request.
         kernels.serve(self._board, PATIENCE)
 
-    def begin(self, subject: Subject) -> None:
-        """Start the work on a subject."""
+    def begin(self, work: Work, subject: Subject, number: int = 0) -> None:
+        """Start the work on a subject; `finish` or `settle` must be called in between."""
         self._requests += 1
         self._open = True
-        if not kernels.ask(self._board, *self._addresses(subject)):
+        if not kernels.ask(self._board, *self._addresses(work, subject), number):
             self._worker.finish()
             self._board[kernels.STATE] = kernels.ASKED
             self._worker.begin(partial(_serve, self._board, self._entries))
 
-    def announce(self, subject: Subject) -> int:
+    def announce(self, work: Work, subject: Subject) -> int:
         """The work on a subject will be asked for next: have it begun as soon as there is time.
 
         Returns:
-            The number of the announcement, by which the work is to tell whether it has begun.
+            The number of the announcement, with which the work is called to begin.
         """
         self._announcements += 1
-        kernels.announce(self._board, *self._addresses(subject), self._announcements)
+        kernels.announce(self._board, *self._addresses(work, subject), self._announcements)
         return self._announcements
 
     @property
@@ -77,6 +75,17 @@ class Service:
         wait_for(*self.end)
         return int(self._board[kernels.TOOK_NS]), int(self._board[kernels.AHEAD_NS])
 
+    def settle(self) -> int:
+        """The work is no longer needed: wait for it only if somebody is at it.
+
+        Returns:
+            The nanoseconds that it has taken to compute.
+        """
+        if kernels.take_back(self._board):
+            self._requests -= 1
+            return 0
+        return self.finish()[0]
+
     def close(self) -> None:
         """Have the worker come back; nothing may be under way."""
         if self._open:
@@ -84,15 +93,16 @@ class Service:
             kernels.close(self._board)
             self._worker.finish()
 
-    def _addresses(self, subject: Subject) -> tuple[int, int]:
+    def _addresses(self, work: Work, subject: Subject) -> tuple[int, int]:
         """Where compiled code finds the work and its subject."""
-        if subject not in self._entries:
+        found = self._entries.get((work, subject))
+        if found is None:
             if len(self._entries) == KEPT:
                 self._entries.pop(next(iter(self._entries)))
-            self._entries[subject] = entry(self._work, subject, 0)
-        return self._entries[subject], subject.address
+            found = self._entries[work, subject] = entry(work, subject, 0)
+        return found, subject.address
 
 
-def _serve(board: Ints, _entries: dict[Subject, int], _: int) -> None:
+def _serve(board: Ints, _entries: dict[tuple[Work, Subject], int], _: int) -> None:
     """Work at requests; what they are about stays alive meanwhile."""
     kernels.serve(board, PATIENCE)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from briskrl.algos.distributions import NO_MASK, Choices
 from briskrl.algos.fused.policies import kernels
 from briskrl.algos.policy_engine import METRICS, PolicyParts
-from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch
+from briskrl.core.arrays import aligned_zeros
+from briskrl.core.types import Array, Bools, Decision, Floats, Ints, Minibatch
 from briskrl.fused.kernels import TILE_ROWS, pack_net
 from briskrl.fused.network import (
     build_net,
@@ -19,19 +18,19 @@ from briskrl.fused.network import (
     build_work,
 )
 from briskrl.fused.plan import Plan
-from briskrl.fused.team import Team, share
+from briskrl.fused.team import MOST_PARTS, Team, bounds_of
 from briskrl.held import Held
 from briskrl.nets.bodies import MLPBody
 
-SMALLEST_SHARE = 256
-"""Rows per thread below which waking it takes longer than what it saves."""
+SMALLEST_PART = 128
+"""Rows of a part below which it takes too long to add its gradient to the others'."""
 
 
 class FusedPolicies:
     """See PolicyEngine; for networks that are made of dense layers alone and for choices.
 
-    Threads take fixed parts of the rows, and their gradients are added in a fixed order: results
-    depend on the number of threads, but not on who is faster.
+    Rows are computed in fixed parts, whose gradients are added in a fixed order: results depend on
+    the number of threads, but not on who computes which part.
 
     Args:
         parts: What to act and learn with.
@@ -46,31 +45,36 @@ class FusedPolicies:
         plan = Plan(parts.flat, inputs)
         heads = _add_network(plan, parts)
         self._net = build_net(plan, parts.flat)
-        self._gradients = build_parts(plan, parts.flat, 1, threads)
-        reading = build_reading(parts.network.inputs, self._net.values.dtype)
-        self._members = [
-            Held(
-                kernels.Member(
-                    net=self._net,
-                    heads=heads,
-                    reading=reading,
-                    work=build_work(plan, parts.flat, self._gradients, 0, member),
-                    space=self._choices.space(),
+        dtype, most = self._net.values.dtype, MOST_PARTS * threads if threads > 1 else 1
+        gradients = build_parts(plan, parts.flat, 1, most)
+        self._padded, self._flat = gradients.padded[0], gradients.flat[0]
+        reading = build_reading(parts.network.inputs, dtype)
+        self._team = Team(
+            tuple(
+                Held(
+                    kernels.Member(
+                        net=self._net,
+                        heads=heads,
+                        reading=reading,
+                        work=build_work(plan, parts.flat, gradients, 0, 0),
+                        space=self._choices.space(),
+                        tile=_known_of_a_tile(self._choices, dtype),
+                    )
                 )
+                for _ in range(threads)
             )
-            for member in range(threads)
-        ]
+        )
         self._optimiser = build_optimiser(parts.guard, parts.flat)
         self._pupil = Held(kernels.Pupil(self._net, self._optimiser))
-        self._team = Team(threads)
         config = parts.config
         self._settings = np.array(
             [config.clip, config.clip_value, config.entropy_coef, config.value_coef, 1.0]
         )
-        self._sums = np.zeros((threads, len(METRICS)))
+        self._sums = np.zeros((most, len(METRICS)))
         self._totals = np.zeros(len(METRICS))
         self._count = self._total_count = 0
         self._used = 1
+        self._in_order = np.arange(0)
         self.refresh()
 
     def refresh(self) -> None:
@@ -79,82 +83,54 @@ class FusedPolicies:
 
     def act(self, obs: Array, mask: Bools | None, rng: np.random.Generator, out: Decision) -> None:
         """See PolicyEngine."""
-        rows = obs.reshape(len(obs), -1)
-        legal = NO_MASK if mask is None else mask
-        draws = self._choices.draw(len(obs), rng)
-        action = self._choices.columns(out.action)
-
-        def part(member: int, first: int, end: int) -> None:
-            kernels.act_by_chance(
-                self._members[member],
-                rows,
-                legal,
-                draws,
-                first,
-                end,
-                action,
-                out.log_prob,
-            )
-
-        self._share(len(obs), part)
+        acting = kernels.Acting(
+            obs=obs.reshape(len(obs), -1),
+            mask=NO_MASK if mask is None else mask,
+            draws=self._choices.draw(len(obs), rng),
+            action=self._choices.columns(out.action),
+            log_prob=out.log_prob,
+        )
+        self._team.run(kernels.act_by_chance, acting, self._bounds_of(len(obs)))
 
     def values(self, obs: Array, out: Floats) -> None:
         """See PolicyEngine."""
-        rows = obs.reshape(len(obs), -1)
-
-        def part(member: int, first: int, end: int) -> None:
-            kernels.foresee(self._members[member], rows, first, end, out)
-
-        self._share(len(obs), part)
+        foreseeing = kernels.Foreseeing(obs.reshape(len(obs), -1), out)
+        self._team.run(kernels.foresee, foreseeing, self._bounds_of(len(obs)))
 
     def log_probs(self, obs: Array, action: Array, mask: Bools | None, out: Floats) -> None:
         """See PolicyEngine."""
-        rows = obs.reshape(len(obs), -1)
-        legal = NO_MASK if mask is None else mask
-        taken = self._choices.columns(action)
-
-        def part(member: int, first: int, end: int) -> None:
-            kernels.recall(
-                self._members[member],
-                rows,
-                legal,
-                taken,
-                first,
-                end,
-                out,
-            )
-
-        self._share(len(obs), part)
+        recalling = kernels.Recalling(
+            obs=obs.reshape(len(obs), -1),
+            mask=NO_MASK if mask is None else mask,
+            action=self._choices.columns(action),
+            log_prob=out,
+        )
+        self._team.run(kernels.recall, recalling, self._bounds_of(len(obs)))
 
     def compute(self, batch: Minibatch, advantage: Floats) -> None:
-        """See PolicyEngine; the gradient stays in the threads' parts until `step`."""
+        """See PolicyEngine; the gradient stays in parts until `step`."""
         size = len(advantage)
+        bounds = self._bounds_of(size)
+        self._used, self._count = len(bounds) - 1, size
         self._settings[-1] = size
         self._sums.fill(0)
-        steps = kernels.Steps(
-            obs=batch.obs.reshape(size, -1),
+        learning = kernels.Learning(
+            obs=batch.obs.reshape(len(batch.obs), -1),
             mask=NO_MASK if batch.mask is None else batch.mask,
             action=self._choices.columns(batch.action),
             anchor=batch.anchor,
             weight=batch.weight,
             value=batch.value,
-            advantage=advantage,
             ret=batch.ret,
+            chosen=self._all_of(size) if batch.chosen is None else batch.chosen,
+            advantage=advantage,
+            settings=self._settings,
+            padded=self._padded,
+            flat=self._flat,
+            sums=self._sums,
         )
-
-        def part(member: int, first: int, end: int) -> None:
-            kernels.add_gradient(
-                self._members[member],
-                steps,
-                self._settings,
-                first,
-                end,
-                self._sums[member],
-            )
-
-        self._used = self._share(size, part)
+        self._team.run(kernels.add_gradient, learning, bounds)
         self._totals += self._sums.sum(0)
-        self._count = size
         self._total_count += size
 
     def divergence(self) -> float:
@@ -164,8 +140,7 @@ class FusedPolicies:
     def step(self, lr: float) -> None:
         """See PolicyEngine."""
         self._optimiser.settings[0] = lr
-        padded, flat = (array[0, : self._used] for array in self._gradients)
-        kernels.take_step(self._pupil, padded, flat)
+        kernels.take_step(self._pupil, self._padded[: self._used], self._flat[: self._used])
         self._parts.guard.check()
 
     def drain(self) -> dict[str, float]:
@@ -177,16 +152,28 @@ class FusedPolicies:
         self._total_count = 0
         return means
 
-    def _share(self, count: int, part: Callable[[int, int, int], None]) -> int:
-        """Have `count` rows done by part(member, first, end); returns how many took part."""
-        size = min(self._team.size, max(1, count // SMALLEST_SHARE))
-        if size == 1:
-            part(0, 0, count)
-        else:
-            self._team.run(
-                lambda member: part(member, *share(count, size, member, TILE_ROWS)), size
-            )
-        return size
+    def _all_of(self, count: int) -> Ints:
+        """Rows 0, 1, 2..."""
+        if len(self._in_order) < count:
+            self._in_order = np.arange(count)
+        return self._in_order[:count]
+
+    def _bounds_of(self, count: int) -> tuple[int, ...]:
+        """How so many rows are shared."""
+        return bounds_of(count, self._team.size, TILE_ROWS, SMALLEST_PART)
+
+
+def _known_of_a_tile(choices: Choices, dtype: np.dtype[np.floating]) -> kernels.Known:
+    """Where a thread gathers what is known of the steps of a tile."""
+    anchor, weight, value, ret = aligned_zeros((4, TILE_ROWS), dtype)
+    return kernels.Known(
+        mask=np.zeros((TILE_ROWS, choices.outputs), np.bool_),
+        action=np.zeros((TILE_ROWS, len(choices.sizes)), np.int64),
+        anchor=anchor,
+        weight=weight,
+        value=value,
+        ret=ret,
+    )
 
 
 def _add_network(plan: Plan, parts: PolicyParts) -> kernels.Heads:

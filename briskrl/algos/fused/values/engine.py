@@ -26,7 +26,7 @@ from briskrl.fused.network import (
     build_work,
 )
 from briskrl.fused.plan import Plan
-from briskrl.fused.team import Sign
+from briskrl.fused.worker import Sign
 from briskrl.held import Held
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.build import QNetwork

@@ -1,0 +1,1 @@
+"""Parts of compiled work, taken by whoever has time."""

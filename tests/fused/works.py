@@ -1,0 +1,65 @@
+"""Compiled work for the tests of threads, kept apart for the cache of kernels to find it."""
+
+from __future__ import annotations
+
+from briskrl.fused.parts.kernels import next_part
+from briskrl.intrinsics import fetch_add, look, opened
+from briskrl.jit import kernel, sched_yield, usleep
+
+
+@kernel
+def count(errand, member):
+    """Count how often every row is seen, and who had which part; the subject has room for both."""
+    board, bounds, _, subject = opened(errand)
+    seen, by = opened(subject)
+    part = next_part(board)
+    while part >= 0:
+        for row in range(bounds[part], bounds[part + 1]):
+            fetch_add(seen, row, 1)
+        by[part] = member
+        part = next_part(board)
+
+
+@kernel
+def count_slowly(errand, member):
+    """The same; member 0 naps in each of its parts."""
+    board, bounds, _, subject = opened(errand)
+    seen, by = opened(subject)
+    part = next_part(board)
+    while part >= 0:
+        for row in range(bounds[part], bounds[part + 1]):
+            fetch_add(seen, row, 1)
+        if member == 0:
+            usleep(20_000)
+        by[part] = member
+        part = next_part(board)
+
+
+@kernel
+def meet(errand, member):
+    """Every part is done only when all have begun; the subject has a counter."""
+    board, _, _, subject = opened(errand)
+    (begun,) = opened(subject)
+    while next_part(board) >= 0:
+        fetch_add(begun, 0, 1)
+        while look(begun, 0) < begun.shape[0]:
+            sched_yield()
+
+
+@kernel
+def tell(errand, member):
+    """Write what the member computes with; the subject has room for that."""
+    board, _, members, subject = opened(errand)
+    (mark,) = opened(members[member])
+    (out,) = opened(subject)
+    part = next_part(board)
+    while part >= 0:
+        out[part] = mark[0]
+        part = next_part(board)
+
+
+@kernel
+def add(held, number):
+    """Work for a service: add a number."""
+    (numbers,) = opened(held)
+    numbers[0] += number
