@@ -16,7 +16,7 @@ from briskrl.algos.value_engine import ValueParts
 from briskrl.core.arrays import aligned_zeros
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints
 from briskrl.fused.assistant import Assistant
-from briskrl.fused.kernels import TILE_ROWS, Net, Optimiser, pack_net
+from briskrl.fused.kernels import Net, Optimiser, pack_net
 from briskrl.fused.network import (
     aim,
     build_net,
@@ -101,14 +101,7 @@ class FusedValues:
             partners = build_work(plan, flat, halves, 0, 1)
             works += [aim(works[0], flat, halves, side, part) for side, part in np.ndindex(2, 2)]
             works += [aim(partners, flat, halves, side, 1) for side in range(2)]
-        self._rooms = tuple(
-            kernels.Room(
-                work=work,
-                chosen=np.zeros(TILE_ROWS, np.int64),
-                goals=np.zeros((TILE_ROWS, parts.config.atoms), dtype),
-            )
-            for work in works
-        )
+        self._works = tuple(works)
         self._acting = build_work(plan, flat, self._whole, 0, 0)
         self._reading = build_reading(parts.online.inputs, dtype)
         self._own_actor, self._other_actor, self._partners_actor = (
@@ -251,12 +244,12 @@ class FusedValues:
     def _whole_of(self, updates: int) -> int:
         """From which of some updates on batches are split.
 
-        Whoever foretells has enough to do for about three quarters of the time, and lends a hand
-        then. Half of a batch takes more than half of the time.
+        Whoever foretells has enough to do for most of the time, and lends a hand then. Half of a
+        batch takes more than half of the time.
         """
         if not self._splits:
             return updates
-        return updates - updates // 4 if self._foretells else 0
+        return updates - updates * 3 // 8 if self._foretells else 0
 
     @property
     def _period(self) -> int:
@@ -278,7 +271,7 @@ class FusedValues:
         lesson = replica = self._prepare(batch)
         if self._splits:
             replica = lesson._replace(online=self._partner, optimiser=self._partners_optimiser)
-        task = Held(kernels.Task(lesson, replica, self._rooms, self._acting))
+        task = Held(kernels.Task(lesson, replica, self._works, self._acting))
         if self._splits and not self._duties:
             # Compiled here and now: a thread would be at it while the first updates are done.
             kernels.assist(task, self._board, kernels.LEAVE, 1, 0)
@@ -310,6 +303,7 @@ class FusedValues:
                 (updates, size, self._heads.actions * len(self._heads.support)),
                 self._online.values.dtype,
             ),
+            goals=np.zeros((updates, size, len(self._heads.support)), self._online.values.dtype),
             errors=np.zeros((updates, size), np.float32),
             totals=self._totals,
             whole=self._whole,

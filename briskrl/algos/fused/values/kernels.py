@@ -73,16 +73,6 @@ def act_greedily(actor, obs, mask, draws, epsilon, greedy, out):
     restore_denormals(control)
 
 
-class Room(NamedTuple):
-    """Where one thread computes its part of a batch."""
-
-    work: Any
-    chosen: Any
-    """(TILE_ROWS,) int64"""
-    goals: Any
-    """(TILE_ROWS, Z) what rows should learn"""
-
-
 class Lesson(NamedTuple):
     """Everything that updates of a value network are about."""
 
@@ -101,14 +91,16 @@ class Lesson(NamedTuple):
     """(RULES,) int64"""
     ahead: Any
     """(K, B, A * Z) what the target net says of the next observations."""
+    goals: Any
+    """(K, B, Z) what transitions teach."""
     errors: Any
     """(K, B) size of each transition's error, written."""
     totals: Any
     """(2,) float64 sum of losses and their number, added to."""
     whole: Any
-    """The gradient of a batch that is computed in one part, the first room's."""
+    """The gradient of a batch that is computed in one part, the first Work's."""
     parts: Any
-    """Those of the parts of a batch that is split, the other rooms'; two sides take turns."""
+    """Those of the parts of a batch that is split, the other Works'; two sides take turns."""
     board: Any
     """Where two threads meet, see `learn_together`."""
 
@@ -119,9 +111,9 @@ class Task(NamedTuple):
     lesson: Any
     replica: Any
     """The lesson with the partner's network and optimiser."""
-    rooms: Any
-    """Where to compute: a Room for whole batches, and where some are split, what `room_of` and
-    `partners_room` tell."""
+    works: Any
+    """Where to compute: a Work for whole batches, and where some are split, what `work_of` and
+    `partners_work` tell."""
     spare: Any
     """A Work for who does something else meanwhile."""
 
@@ -129,7 +121,7 @@ class Task(NamedTuple):
 UPDATES, DONE, PERIOD, DOUBLE, WHOLE, FORETOLD, ANNOUNCED, BEGUN, RULES = range(9)
 """Rules: K, updates done before, updates between refreshes of the target (0: none here), whether
 the online net chooses the target's action, from which update on batches are split; and what holds
-for the next round of updates alone: for how many of them `ahead` is filled in, the number under
+for the next round of updates alone: for how many of them `foretell` did its part, the number under
 which they were announced, or 0, and the number under which they were begun."""
 
 (
@@ -174,10 +166,9 @@ def ask_target(lesson, work, k, first, rows):
 
 
 @helper
-def set_targets(lesson, room, k, first, rows):
-    """Write what rows first..first+rows-1 of update k should learn."""
+def set_goals(lesson, work, k, first, rows):
+    """Write what rows first..first+rows-1 of update k teach."""
     online, heads, batch = lesson.online, lesson.heads, lesson.batch
-    work, chosen, goals = room.work, room.chosen, room.goals
     atoms = heads.support.shape[0]
     # Without masks this is a matrix of no rows.
     mask = batch.next_mask[min(k, batch.next_mask.shape[0] - 1)]
@@ -188,24 +179,24 @@ def set_targets(lesson, room, k, first, rows):
         take_rows(lesson.reading, batch.next_obs[k], first, rows, work)
         forward(online, online.layers, work, rows)
         join_heads(heads, work.out, rows)
-        for r in range(rows):
-            chosen[r] = best_action(heads, work.out, outputs_at(heads, r), mask, first + r)
     for r in range(rows):
-        said = lesson.ahead[k, first + r]
-        if not double:
-            chosen[r] = best_action(heads, said, 0, mask, first + r)
-        logits = said[chosen[r] * atoms : (chosen[r] + 1) * atoms]
+        said, goals = lesson.ahead[k, first + r], lesson.goals[k, first + r]
+        if double:
+            chosen = best_action(heads, work.out, outputs_at(heads, r), mask, first + r)
+        else:
+            chosen = best_action(heads, said, 0, mask, first + r)
+        logits = said[chosen * atoms : (chosen + 1) * atoms]
         reward, discount = batch.reward[k, first + r], batch.discount[k, first + r]
         if atoms == 1:
-            goals[r, 0] = reward + discount * logits[0]
+            goals[0] = reward + discount * logits[0]
         else:
             softmax(logits, logits)
-            project(heads, logits, reward, discount, goals[r])
+            project(heads, logits, reward, discount, goals)
 
 
 @kernel
 def foretell(task, updates):
-    """Ask the target net beforehand, for so many updates of a lesson.
+    """Do what needs the target net alone, beforehand, for so many updates of a lesson.
 
     Args:
         task: Held; nobody may be at its lesson, nor change the target net.
@@ -216,29 +207,33 @@ def foretell(task, updates):
     size = lesson.batch.obs.shape[1]
     for k in range(updates):
         for first in range(0, size, TILE_ROWS):
-            ask_target(lesson, work, k, first, min(TILE_ROWS, size - first))
+            rows = min(TILE_ROWS, size - first)
+            if lesson.rules[DOUBLE] != 0:
+                ask_target(lesson, work, k, first, rows)
+            else:
+                set_goals(lesson, work, k, first, rows)
     lesson.rules[FORETOLD] = updates
     restore_denormals(control)
 
 
 @helper
-def set_slopes(lesson, room, k, first, rows):
+def set_slopes(lesson, work, k, first, rows):
     """Write the loss's slopes at the heads and the errors.
 
     The mean alone: the Huber loss, whose slope is the error clipped to +-1. A distribution: the
     cross entropy of softmax p against the goal t, whose slope is p - t.
     """
-    heads, batch, goals = lesson.heads, lesson.batch, room.goals
+    heads, batch = lesson.heads, lesson.batch
     atoms = heads.support.shape[0]
-    out, slope = room.work.out, room.work.slope
+    out, slope = work.out, work.slope
     share = 1 / batch.obs.shape[1]
     for r in range(rows):
         row = heads.advantage_at + r * heads.advantage_row
         slope[row : row + heads.actions * atoms] = 0
         at = row + batch.action[k, first + r] * atoms
-        weight = batch.weight[k, first + r]
+        weight, goals = batch.weight[k, first + r], lesson.goals[k, first + r]
         if atoms == 1:
-            error = out[at] - goals[r, 0]
+            error = out[at] - goals[0]
             slope[at] = within(-1.0, error, 1.0) * (weight * share)
             lesson.errors[k, first + r] = abs(error)
         else:
@@ -246,8 +241,8 @@ def set_slopes(lesson, room, k, first, rows):
             normaliser = softmax(logits, chances)
             surprise = 0.0
             for z in range(atoms):
-                surprise -= goals[r, z] * (logits[z] - normaliser)
-                chances[z] = (chances[z] - goals[r, z]) * (weight * share)
+                surprise -= goals[z] * (logits[z] - normaliser)
+                chances[z] = (chances[z] - goals[z]) * (weight * share)
             lesson.errors[k, first + r] = surprise
 
 
@@ -267,27 +262,29 @@ def loss_of(lesson, k):
 
 
 @helper
-def learn_rows(lesson, room, k, begin, end, middle):
+def learn_rows(lesson, work, k, begin, end, middle):
     """Compute what rows begin..end-1 of update k add to its gradient; see `backward`."""
     if begin == end:
-        room.work.gradient[:] = 0
-        room.work.flat[:] = 0
+        work.gradient[:] = 0
+        work.flat[:] = 0
+    foretold = k < lesson.rules[FORETOLD] and lesson.rules[DOUBLE] == 0
     for first in range(begin, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - first)
-        set_targets(lesson, room, k, first, rows)
-        take_rows(lesson.reading, lesson.batch.obs[k], first, rows, room.work)
-        forward(lesson.online, lesson.online.layers, room.work, rows)
-        join_heads(lesson.heads, room.work.out, rows)
-        set_slopes(lesson, room, k, first, rows)
-        part_slopes(lesson.heads, room.work.slope, rows)
-        backward(lesson.online, room.work, rows, first == begin, middle)
+        if not foretold:
+            set_goals(lesson, work, k, first, rows)
+        take_rows(lesson.reading, lesson.batch.obs[k], first, rows, work)
+        forward(lesson.online, lesson.online.layers, work, rows)
+        join_heads(lesson.heads, work.out, rows)
+        set_slopes(lesson, work, k, first, rows)
+        part_slopes(lesson.heads, work.slope, rows)
+        backward(lesson.online, work, rows, first == begin, middle)
 
 
 @inlined
-def learn_half(lesson, room, k, half):
+def learn_half(lesson, work, k, half):
     """Compute one half of update k's gradient."""
     size = lesson.batch.obs.shape[1]
-    learn_rows(lesson, room, k, size * half // 2, size * (half + 1) // 2, 0)
+    learn_rows(lesson, work, k, size * half // 2, size * (half + 1) // 2, 0)
 
 
 @helper
@@ -346,19 +343,19 @@ def engage(lesson, replica):
 
 
 @inlined
-def room_of(side, part):
-    """Which room a part is computed in, unless by the partner."""
+def work_of(side, part):
+    """Where a part is computed, unless by the partner."""
     return 1 + 2 * side + part
 
 
 @inlined
-def partners_room(side):
-    """Which room the partner computes the second part in."""
+def partners_work(side):
+    """Where the partner computes the second part."""
     return 5 + side
 
 
 @helper
-def learn_together(lesson, rooms, k):
+def learn_together(lesson, works, k):
     """Compute half of update k's gradient while an engaged partner computes the other half.
 
     The partner computes with a copy of the network and of the optimiser, which stays in step
@@ -374,7 +371,7 @@ def learn_together(lesson, rooms, k):
     side = number % 2
     board[ROUND], board[UPDATE] = number, k
     publish(board, MINE, number)
-    learn_half(lesson, rooms[room_of(side, 0)], k, 0)
+    learn_half(lesson, works[work_of(side, 0)], k, 0)
     publish(board, OWN_DONE, number)
     begin = cycles()
     while look(board, PARTNER_DONE) < number:
@@ -395,17 +392,17 @@ def learn(held, k):
     Returns:
         Where its parts are, and in which set of them.
     """
-    lesson, replica, rooms, _ = opened(held)
+    lesson, replica, works, _ = opened(held)
     board, size = lesson.board, lesson.batch.obs.shape[1]
-    splits = len(rooms) > 1 and k >= lesson.rules[WHOLE]
+    splits = len(works) > 1 and k >= lesson.rules[WHOLE]
     if splits and engage(lesson, replica):
-        return lesson.parts, learn_together(lesson, rooms, k)
+        return lesson.parts, learn_together(lesson, works, k)
     if size <= TILE_ROWS or not splits:
-        learn_rows(lesson, rooms[0], k, 0, size, size // 2 if splits else 0)
+        learn_rows(lesson, works[0], k, 0, size, size // 2 if splits else 0)
         return lesson.whole, 0
     side = (board[ROUND] + 1) % 2
     for half in range(2):
-        learn_half(lesson, rooms[room_of(side, half)], k, half)
+        learn_half(lesson, works[work_of(side, half)], k, half)
     return lesson.parts, side
 
 
@@ -470,7 +467,7 @@ def assist(task, signs, at, end, patience):
         end: When it has reached this.
         patience: Looks in vain before returning anyway.
     """
-    _, replica, rooms, _ = opened(task)
+    _, replica, works, _ = opened(task)
     control = flush_denormals()
     board = replica.board
     last = look(board, MINE)
@@ -482,7 +479,7 @@ def assist(task, signs, at, end, patience):
             last, looks = number, 0
             k, side = board[UPDATE], number % 2
             use_noise(replica.online, replica.noise[k, 0])
-            learn_half(replica, rooms[partners_room(side)], k, 1)
+            learn_half(replica, works[partners_work(side)], k, 1)
             publish(board, PARTNER_DONE, number)
             while look(board, OWN_DONE) < number:
                 sched_yield()
