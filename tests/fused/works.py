@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from briskrl.algos.fused.values.kernels import weigh_partner
 from briskrl.fused.parts.kernels import next_part
 from briskrl.intrinsics import fetch_add, look, opened
 from briskrl.jit import kernel, sched_yield, usleep
@@ -63,3 +64,9 @@ def add(held, number):
     """Work for a service: add a number."""
     (numbers,) = opened(held)
     numbers[0] += number
+
+
+@kernel
+def weigh(board, together, took):
+    """Tell that an update took so many cycles."""
+    weigh_partner(board, together, took)

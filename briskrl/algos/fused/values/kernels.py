@@ -136,10 +136,15 @@ which they were announced, or 0, and the number under which they were begun."""
     PARTNER,
     PARTNER_DONE,
     LEAVE,
+    COST_ALONE,
+    COST_TOGETHER,
+    APART,
+    NEXT_APART,
     BOARD_SIZE,
-) = (0, 1, 2, 3, 4, 5, 8, 16, 24, 32, 40, 48)
+) = (0, 1, 2, 3, 4, 5, 8, 16, 24, 32, 40, 48, 49, 50, 51, 56)
 """Places on the board, those that are written by one thread and watched by another a cache line
-apart; see `learn_together`. The partner's copy is in step after IN_STEP of the network's STEPS."""
+apart; see `learn_together`. The partner's copy is in step after IN_STEP of the network's STEPS. The
+last ones are about what a partner costs, see `weigh_partner`."""
 
 ABSENT, READY, ENGAGED = range(3)
 """What the partner is."""
@@ -148,6 +153,10 @@ LOST = 2_000_000
 """Cycles of waiting after which a partner seems to have lost its core."""
 SHORTEST_ALONE, LONGEST_ALONE = 64, 8192
 """Updates that are then done without it: more if that comes again and again."""
+SHORTEST_APART, LONGEST_APART = 64, 1024
+"""Batches that are not shared while that would take longer than to do without a partner."""
+LOOK_AROUND = 512
+"""Updates between two that are done alone to see what that costs."""
 LOOKS_AWAKE, NAP_US = 2000, 50
 """Looks in vain before naps, and how long those are."""
 
@@ -327,6 +336,9 @@ def go_alone(board):
 def engage(lesson, replica):
     """Whether the partner takes part in the next update; if so, it is in step with us."""
     board = lesson.board
+    if board[APART] > 0 or board[STEPS] % LOOK_AROUND == 0:
+        board[APART] = max(0, board[APART] - 1)
+        return False
     begin = cycles()
     while board[ALONE] == 0 and look(board, PARTNER) == ENGAGED:
         # It is still busy with the end of the last update.
@@ -340,6 +352,28 @@ def engage(lesson, replica):
         bring_in_step(lesson, replica)
     board[IN_STEP] = board[STEPS] + 1
     return True
+
+
+@helper
+def weigh_partner(board, together, took):
+    """Remember how long updates take, and leave a partner out that costs more than it saves.
+
+    What threads exchange travels from core to core. Virtual cores may be near to each other at one
+    time and far apart at another, for seconds each, and then it takes several times as long.
+    """
+    at = COST_TOGETHER if together else COST_ALONE
+    usual = board[at]
+    if usual == 0:
+        # A partner has a few updates to show what it costs.
+        usual = 3 * board[COST_ALONE] // 4 if together else took
+    # Who loses its core in between is no measure of anything.
+    board[at] = usual + (min(took, 2 * usual) - usual) // 8
+    if together:
+        board[NEXT_APART] = max(SHORTEST_APART, board[NEXT_APART] - 1)
+        if board[COST_TOGETHER] > board[COST_ALONE]:
+            board[APART] = board[NEXT_APART]
+            board[NEXT_APART] = min(2 * board[NEXT_APART], LONGEST_APART)
+            board[COST_TOGETHER] = 0
 
 
 @inlined
@@ -390,30 +424,32 @@ def learn(held, k):
     Who computes the halves makes no difference to the result.
 
     Returns:
-        Where its parts are, and in which set of them.
+        Where its parts are, in which set of them, and whether a partner took part.
     """
     lesson, replica, works, _ = opened(held)
     board, size = lesson.board, lesson.batch.obs.shape[1]
     splits = len(works) > 1 and k >= lesson.rules[WHOLE]
     if splits and engage(lesson, replica):
-        return lesson.parts, learn_together(lesson, works, k)
+        return lesson.parts, learn_together(lesson, works, k), True
     if size <= TILE_ROWS or not splits:
         learn_rows(lesson, works[0], k, 0, size, size // 2 if splits else 0)
-        return lesson.whole, 0
+        return lesson.whole, 0, False
     side = (board[ROUND] + 1) % 2
     for half in range(2):
         learn_half(lesson, works[work_of(side, half)], k, half)
-    return lesson.parts, side
+    return lesson.parts, side, False
 
 
 @helper
 def do_update(held, k):
     """Do update k of a task, which is held: taken apart, it would fill the registers and more."""
     lesson = opened(held).lesson
+    begin = cycles()
     use_noise(lesson.online, lesson.noise[k, 0])
     use_noise(lesson.target, lesson.noise[k, 1])
-    parts, which = learn(held, k)
+    parts, which, together = learn(held, k)
     take_step(lesson, parts, which, k)
+    weigh_partner(lesson.board, together, cycles() - begin)
 
 
 @helper
