@@ -116,12 +116,12 @@ class RolloutMemory(Memory, Protocol):
         """What there is to learn from, the newest first."""
         ...
 
-    def shuffle(self, rng: np.random.Generator) -> None:
-        """Put all steps of the rollouts into a new random order."""
+    def deal(self, rng: np.random.Generator, parts: int) -> None:
+        """Deal all steps of the rollouts out to so many equal parts at random."""
         ...
 
-    def part(self, k: int, parts: int) -> Minibatch:
-        """The k-th of `parts` equal parts of the shuffled steps, views of the memory."""
+    def part(self, k: int) -> Minibatch:
+        """The k-th part of what was dealt last, in views of the memory."""
         ...
 
     def next_rollout(self) -> None:

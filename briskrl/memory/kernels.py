@@ -266,6 +266,31 @@ def shuffle(order: Array, draws: Array) -> None:
 
 
 @kernel
+def deal(
+    draws: Array, places: Array, bounds: Array, owner: Array, ends: Array, order: Array
+) -> None:
+    """Deal the first B places out to P parts at random, every deal as likely as any other.
+
+    Within a part places stay in their order: memory is faster to read in order.
+
+    Args:
+        draws: (B,) uniform in [0, 1).
+        places: What is dealt; B of them or more, as of `owner` and `order`.
+        bounds: (P + 1,) part p becomes order[bounds[p]..bounds[p + 1]-1].
+        owner: Room for the part of every place.
+        ends: (P,) room for how far parts have come.
+        order: Written.
+    """
+    for p in range(ends.shape[0]):
+        owner[bounds[p] : bounds[p + 1]] = p
+        ends[p] = bounds[p]
+    shuffle(owner, draws)
+    for i in range(draws.shape[0]):
+        order[ends[owner[i]]] = places[i]
+        ends[owner[i]] += 1
+
+
+@kernel
 def rebuild(tree: Array) -> None:
     """Compute every inner node of a sum tree from its leaves, the second half of `tree`."""
     for node in range(tree.shape[0] // 2 - 1, 0, -1):

@@ -27,7 +27,7 @@ from briskrl.core.types import (
     StepBuffers,
     action_layout,
 )
-from briskrl.memory.kernels import shuffle
+from briskrl.memory.kernels import deal
 
 RECORDED = ("obs", "action", "log_prob", "reward", "terminated", "truncated", "mask")
 """What a saved rollout consists of, besides the final observations of ended episodes."""
@@ -57,10 +57,13 @@ class RolloutBuffer:
             for name in KNOWN_OF_STEPS
             if name in self._arrays
         }
-        self._order: Ints = np.zeros(slots * steps * num_envs, np.int64)
-        self._draws = np.zeros(len(self._order))
+        self._places = _places(slots, steps, num_envs)
+        self._order: Ints = np.zeros_like(self._places)
+        self._owner = np.zeros(len(self._places), np.int32)
+        self._draws = np.zeros(len(self._places))
+        self._bounds: Ints = np.zeros(2, np.int64)
+        self._ends: Ints = np.zeros(1, np.int64)
         self._everyone: Ints = np.arange(num_envs)
-        self._in_order: Ints = np.arange(steps * num_envs)
         self._collected = 0
         self._handed_in: Ints = np.zeros(num_envs, np.int64)
         self._together = 0
@@ -163,24 +166,23 @@ class RolloutBuffer:
             found.append(rollout)
         return found
 
-    def shuffle(self, rng: np.random.Generator) -> None:
-        """Put all steps of the rollouts into a new random order."""
-        size = len(self._in_order)
-        stride = size + self.num_envs
-        for age in range(self.kept):
-            first = (self._current - age) % len(self._rollouts) * stride
-            np.add(self._in_order, first, out=self._order[age * size : (age + 1) * size])
-        draws = self._draws[: self.kept * size]
-        rng.random(out=draws)
-        shuffle(self._order, draws)
-
-    def part(self, k: int, parts: int) -> Minibatch:
-        """The k-th of `parts` equal parts of the shuffled steps, views of the memory.
+    def deal(self, rng: np.random.Generator, parts: int) -> None:
+        """Deal all steps of the rollouts out to so many equal parts at random.
 
         Parts differ by at most one step in size where they cannot be equal.
         """
+        # Rollouts are kept in the first slots, or in all of them.
         total = self.kept * self.steps * self.num_envs
-        chosen = self._order[total * k // parts : total * (k + 1) // parts]
+        if (len(self._bounds), self._bounds[-1]) != (parts + 1, total):
+            self._bounds = total * np.arange(parts + 1) // parts
+            self._ends = np.zeros(parts, np.int64)
+        draws = self._draws[:total]
+        rng.random(out=draws)
+        deal(draws, self._places, self._bounds, self._owner, self._ends, self._order)
+
+    def part(self, k: int) -> Minibatch:
+        """The k-th part of what was dealt last, in views of the memory."""
+        chosen = self._order[self._bounds[k] : self._bounds[k + 1]]
         return Minibatch(**self._steps, chosen=chosen)
 
     def next_rollout(self) -> None:
@@ -277,6 +279,12 @@ def _allocate(spec: EnvSpec, lead: tuple[int, int, int]) -> dict[str, Array]:
     if spec.has_mask:
         arrays["mask"] = np.zeros((*lead, spec.mask_width), np.bool_)
     return arrays
+
+
+def _places(slots: int, steps: int, num_envs: int) -> Ints:
+    """Where steps lie in an array of all slots, one after the other; those of row T are none."""
+    places: Ints = np.arange(slots * (steps + 1) * num_envs).reshape(slots, steps + 1, num_envs)
+    return places[:, :steps].reshape(-1)
 
 
 def _rows(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[Row]:

@@ -193,7 +193,7 @@ class RolloutLearner:
         self._clock = clock
         self._epochs = epochs
         self._minibatches = minibatches
-        self._last = memory.part(0, minibatches)
+        self._last = memory.part(0)
 
     @property
     def batch(self) -> Minibatch:
@@ -222,9 +222,9 @@ class RolloutLearner:
     def _pass_over(self, parts: int, most: int | None = None) -> bool:
         """One pass over all steps in a new order; whether learning should go on."""
         with self._timer[Phase.SAMPLE]:
-            self._memory.shuffle(self._rng)
+            self._memory.deal(self._rng, parts)
         for k in range(parts if most is None else min(parts, most)):
-            self._last = self._memory.part(k, parts)
+            self._last = self._memory.part(k)
             with self._timer[Phase.UPDATE]:
                 goes_on = self._algo.update(self._last, self._clock)
             if not goes_on:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from itertools import permutations, product
+from collections import Counter
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
 
 from briskrl.core.types import KNOWN_OF_STEPS, Minibatch
-from briskrl.memory.kernels import shuffle
+from briskrl.memory.kernels import deal, shuffle
 from briskrl.memory.rollout import RECORDED, RolloutBuffer
 from tests.memory.allocated import allocated
 from tests.memory.twin import Feed, make_box_spec, make_spec
@@ -155,13 +156,13 @@ def test_minibatches_hold_every_step_once_and_no_other(parts, reuse):
         expected = sorted(
             step_of(rollout, t, n) for rollout in rollouts for t in range(T) for n in range(N)
         )
-        memory.shuffle(np.random.default_rng(number))
+        memory.deal(np.random.default_rng(number), parts)
         found, sizes = [], []
         for k in range(parts):
-            part = memory.part(k, parts)
+            part = memory.part(k)
             sizes.append(part.size)
             found += [step_of(part, i) for i in part.chosen]
-        assert found != expected
+            assert (np.diff(part.chosen) > 0).all()
         assert sorted(found) == expected
         assert max(sizes) - min(sizes) <= 1
         memory.next_rollout()
@@ -182,17 +183,31 @@ def test_every_order_has_an_equal_share_of_the_draws():
     assert found == set(permutations((7, 8, 9)))
 
 
-def test_orders_depend_on_the_generator_alone():
+def test_all_deals_are_equally_likely():
+    """Four steps to two parts: six deals, each from as many of all orders of the draws."""
+    counts = Counter()
+    for draws in product((1 / 8, 3 / 8, 5 / 8, 7 / 8), (1 / 6, 3 / 6, 5 / 6), (1 / 4, 3 / 4)):
+        last, middle, first = draws
+        order = np.zeros(4, np.int64)
+        room = np.zeros(4, np.int32), np.zeros(2, np.int64)
+        drawn = np.array([0.0, first, middle, last])
+        deal(drawn, np.array([7, 8, 9, 10]), np.array([0, 2, 4]), *room, order)
+        assert sorted(order) == [7, 8, 9, 10]
+        counts[tuple(order[:2].tolist())] += 1
+    assert counts == dict.fromkeys(combinations((7, 8, 9, 10), 2), 4)
+
+
+def test_deals_depend_on_the_generator_alone():
     memory = make()
     for t in range(T):
         memory.row().decision.log_prob[:] = np.arange(N) + t * N
         memory.advance()
     memory.rollouts()[0].value[:] = np.arange((T + 1) * N).reshape(T + 1, N)
-    orders = []
+    deals = []
     for seed in (0, 1, 0):
-        memory.shuffle(np.random.default_rng(seed))
-        orders.append(memory.part(0, 1).gathered().value.tolist())
-    assert orders[0] == orders[2] != orders[1]
+        memory.deal(np.random.default_rng(seed), 2)
+        deals.append(memory.part(0).gathered().value.tolist())
+    assert deals[0] == deals[2] != deals[1]
 
 
 def test_the_next_rollout_begins_where_the_last_one_ended_and_old_ones_age():
@@ -284,7 +299,7 @@ def test_clearing_leaves_a_memory_like_new():
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("part", ["rows", "gather"])
+@pytest.mark.parametrize("part", ["rows", "deal", "gather"])
 def test_nothing_that_scales_is_allocated_per_call(part):
     spec, num_envs = make_spec(), 16_384
     memory = make(spec, num_envs=num_envs, steps=64)
@@ -296,10 +311,13 @@ def test_nothing_that_scales_is_allocated_per_call(part):
         memory.advance()
 
     def gather() -> None:
-        memory.part(3, 8).gathered(out)
+        memory.part(3).gathered(out)
 
-    memory.shuffle(rng)
-    call = {"rows": rows, "gather": gather}[part]
+    def deal_anew() -> None:
+        memory.deal(rng, 8)
+
+    deal_anew()
+    call = {"rows": rows, "deal": deal_anew, "gather": gather}[part]
     kept, peak = allocated(call)
     assert peak < 16_384
     assert kept < 4096
