@@ -1,6 +1,6 @@
-"""Whether learning comes out the same with both engines: score curves of torch and fused runs.
+"""Whether learning comes out the same with both engines, or with and without `--overlap`.
 
-Every algorithm trains on every environment with ten seeds per engine, the seeds of one engine apart
+Every algorithm trains on every environment with ten seeds per side, the seeds of one side apart
 from those of the other, so that all runs are independent. At eight times along the way the greedy
 policy plays fresh games. Final scores, and mean scores over the whole curve, are compared by an
 exact two-sided rank test (Mann and Whitney 1947, ties by midranks). All tests together are a
@@ -9,6 +9,7 @@ Every run is a line of a JSON file, and a study that was interrupted goes on whe
 Markdown; progress goes to standard error.
 
     python benchmarks/engine_study.py engine_study.jsonl --jobs 2 --plot engines_learning.png
+    python benchmarks/engine_study.py engine_study.jsonl --sides fused overlap --algos dqn rainbow
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +37,12 @@ from briskrl.train.resolve import complete
 from briskrl.train.session import Session
 from briskrl.train.warmup import warm_up
 
-ENGINES = ("fused", "torch")
+SIDES: dict[str, dict[str, object]] = {
+    "fused": {"engine": "fused"},
+    "torch": {"engine": "torch"},
+    "overlap": {"engine": "fused", "overlap": True},
+}
+"""What can be compared, two of them at a time."""
 POINTS = 8
 """Times along a run at which the greedy policy plays."""
 
@@ -57,6 +64,7 @@ class Run:
     env: str
     algo: str
     engine: str
+    """One of SIDES."""
     seed: int
     limit: int
     """Transitions asked for."""
@@ -76,10 +84,16 @@ class Run:
 
 
 def plan(
-    tasks: Sequence[tuple[str, str]], *, first: int, seeds: int, games: int, scale: float
+    tasks: Sequence[tuple[str, str]],
+    *,
+    first: int,
+    seeds: int,
+    games: int,
+    scale: float,
+    sides: Sequence[str] = ("fused", "torch"),
 ) -> Iterator[Run]:
-    """All runs: those of the fused engine first, and all tasks with one seed before the next."""
-    for number, engine in enumerate(ENGINES):
+    """All runs: those of the first side first, and all tasks with one seed before the next."""
+    for number, engine in enumerate(sides):
         for seed in range(seeds):
             for env, algo in tasks:
                 limit = round(STEPS[env, algo] * scale)
@@ -88,9 +102,8 @@ def plan(
 
 def measure(run: Run) -> Run:
     """Train one run, and let its policy play on the way."""
-    config = TrainConfig(
-        env=run.env, algo=run.algo, engine=run.engine, seed=run.seed, steps=run.limit
-    )
+    options: Any = SIDES[run.engine]
+    config = TrainConfig(env=run.env, algo=run.algo, seed=run.seed, steps=run.limit, **options)
     watch = Stopwatch()
     with closing(Session(complete(config))) as session:
         warm_up(session)
@@ -168,7 +181,7 @@ def band(curves: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
 
 @dataclass(frozen=True)
 class Comparison:
-    """Both engines on one task; arrays are (seeds, points)."""
+    """Both sides on one task; arrays are (seeds, points)."""
 
     env: str
     algo: str
@@ -177,29 +190,35 @@ class Comparison:
     cpu_s: dict[str, float]
 
     @property
+    def sides(self) -> tuple[str, ...]:
+        """What is compared."""
+        return tuple(self.curves)
+
+    @property
     def chance(self) -> float:
         """Of final scores as uneven as these."""
-        return rank_test(*(list(self.curves[engine][:, -1]) for engine in ENGINES))
+        return rank_test(*(list(self.curves[side][:, -1]) for side in self.sides))
 
     @property
     def chance_on_the_way(self) -> float:
         """The same of mean scores over the whole curve: how fast was learnt."""
-        return rank_test(*(list(self.curves[engine].mean(1)) for engine in ENGINES))
+        return rank_test(*(list(self.curves[side].mean(1)) for side in self.sides))
 
     @property
     def overlapping(self) -> int:
         """Points at which the bands have something in common."""
-        (low, high), (other_low, other_high) = (band(self.curves[name]) for name in ENGINES)
+        (low, high), (other_low, other_high) = (band(self.curves[name]) for name in self.sides)
         return int(((low <= other_high) & (other_low <= high)).sum())
 
 
 def compare(runs: list[Run]) -> list[Comparison]:
     found = []
+    sides = list(dict.fromkeys(run.engine for run in runs))
     for env, algo in STEPS:
         mine = [run for run in runs if (run.env, run.algo) == (env, algo)]
         if not mine:
             continue
-        by_engine = {name: [run for run in mine if run.engine == name] for name in ENGINES}
+        by_engine = {name: [run for run in mine if run.engine == name] for name in sides}
         curves = {name: np.array([run.scores for run in some]) for name, some in by_engine.items()}
         cpu_s = {name: fmean(run.cpu_s for run in some) for name, some in by_engine.items()}
         found.append(Comparison(env, algo, mine[0].steps, curves, cpu_s))
@@ -207,13 +226,14 @@ def compare(runs: list[Run]) -> list[Comparison]:
 
 
 def table(found: list[Comparison]) -> str:
-    header = ["environment", "algorithm", "steps", "fused", "torch", "p", "p of curve", "by Holm"]
-    header += ["bands overlap", "CPU s fused / torch"]
+    sides = found[0].sides
+    header = ["environment", "algorithm", "steps", *sides, "p", "p of curve", "by Holm"]
+    header += ["bands overlap", f"CPU s {' / '.join(sides)}"]
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
     chances = [(each.chance, each.chance_on_the_way) for each in found]
     adjusted = holm([chance for pair in chances for chance in pair])
     for number, each in enumerate(found):
-        last = [each.curves[name][:, -1] for name in ENGINES]
+        last = [each.curves[name][:, -1] for name in sides]
         cells = [
             each.env,
             each.algo,
@@ -222,19 +242,19 @@ def table(found: list[Comparison]) -> str:
             *(f"{chance:.3f}" for chance in chances[number]),
             " / ".join(f"{chance:.2f}" for chance in adjusted[2 * number : 2 * number + 2]),
             f"{each.overlapping} of {POINTS}",
-            f"{each.cpu_s['fused']:.1f} / {each.cpu_s['torch']:.1f}",
+            " / ".join(f"{each.cpu_s[name]:.1f}" for name in sides),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-COLOURS = {"fused": (214, 96, 20), "torch": (32, 96, 176)}
+COLOURS = {"fused": (214, 96, 20), "torch": (32, 96, 176), "overlap": (40, 140, 70)}
 PANEL, MARGIN = (420, 280), (64, 44, 16, 44)
 """Size of a panel, and what is left of it, above, right and below for words."""
 
 
 def draw(found: list[Comparison], path: Path, columns: int = 3) -> None:
-    """Curves and bands of both engines, one panel per task."""
+    """Curves and bands of both sides, one panel per task."""
     rows = -(-len(found) // columns)
     picture = Image.new("RGB", (PANEL[0] * columns, PANEL[1] * rows), "white")
     for index, each in enumerate(found):
@@ -248,7 +268,7 @@ def panel(each: Comparison) -> Image.Image:
     pen = ImageDraw.Draw(picture, "RGBA")
     font, left, top = ImageFont.load_default(24), 2 * MARGIN[0], 2 * MARGIN[1]
     right, bottom = 2 * (PANEL[0] - MARGIN[2]), 2 * (PANEL[1] - MARGIN[3])
-    bands = {name: band(each.curves[name]) for name in ENGINES}
+    bands = {name: band(each.curves[name]) for name in each.sides}
     highest = 1.08 * max(float(high.max()) for _, high in bands.values())
 
     def place(step: float, score: float) -> tuple[float, float]:
@@ -262,7 +282,7 @@ def panel(each: Comparison) -> Image.Image:
         under = (place(step, 0)[0], bottom + 12)
         pen.text(under, f"{step / 1000:.0f} k", "black", font, anchor="mt")
     pen.text((left, 20), f"{each.algo} on {each.env}, p = {each.chance:.2f}", "black", font)
-    for number, name in enumerate(ENGINES):
+    for number, name in enumerate(each.sides):
         low, high = bands[name]
         edge = [place(*point) for point in zip(each.steps, high, strict=True)]
         edge += [place(*point) for point in zip(each.steps[::-1], low[::-1], strict=True)]
@@ -280,7 +300,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("results", type=Path, help="file of JSON lines, one per run")
-    parser.add_argument("--seeds", type=int, default=10, help="runs per engine and task")
+    parser.add_argument("--sides", nargs=2, choices=SIDES, default=["fused", "torch"])
+    parser.add_argument("--seeds", type=int, default=10, help="runs per side and task")
     parser.add_argument("--first-seed", type=int, default=0, help="to repeat it with other seeds")
     parser.add_argument("--games", type=int, default=200, help="fresh games per score")
     parser.add_argument("--scale", type=float, default=1.0, help="times the steps of every run")
@@ -304,6 +325,7 @@ def main(argv: list[str]) -> None:
             seeds=args.seeds,
             games=args.games,
             scale=args.scale,
+            sides=args.sides,
         )
     )
     if args.report:
@@ -313,11 +335,10 @@ def main(argv: list[str]) -> None:
         runs = study(wanted, args.results, args.jobs)
     found = compare(runs)
     print(table(found))
-    counts = {name: min(len(each.curves[name]) for each in found) for name in ENGINES}
+    counts = [f"{min(len(each.curves[name]) for each in found)} of {name}" for name in args.sides]
     print(
         "\nMean and deviation of final scores, each the mean of "
-        f"{args.games} fresh games, over {counts['fused']} seeds of the fused engine and "
-        f"{counts['torch']} of torch."
+        f"{args.games} fresh games, over so many seeds: {', '.join(counts)}."
     )
     if args.plot:
         draw(found, args.plot)
