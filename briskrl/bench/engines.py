@@ -2,7 +2,8 @@
 
 Updates are measured alone, on a batch that stays; training is measured as whole sessions. All sides
 of a comparison take turns in one process. Engines are compared by CPU time, threads by wall time:
-first with the machine as it is, then while other processes keep every core busy.
+first with the machine as it is, in turns with what its cores can do at that moment, then while
+other processes keep every core busy.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from briskrl.core.clock import Clock
 from briskrl.core.rng import Streams
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Batch
+from briskrl.fused.calibration.products import fused_product, two_products
+from briskrl.fused.calibration.timing import Work
 from briskrl.nets.compute import Compute
 from briskrl.train.config import TrainConfig
 from briskrl.train.device import Arithmetic
@@ -39,6 +42,8 @@ UPDATES = 8
 """Updates per call, as many as 256 environments earn by default."""
 DQN_ON_SNAKE = TrainConfig(env="snake", algo="dqn")
 PPO_ON_CARTPOLE = TrainConfig(env="cartpole", algo="ppo", num_envs=1024)
+PRODUCT, PRODUCTS = (64, 128, 128), 500
+"""What cores are compared by, and how many at a time: some ten milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,9 @@ class ThreadFigures:
     """With the machine as it is; it must be idle for this to mean anything."""
     busy_ratio: float
     """While other processes keep every core busy."""
+    cores_ratio: float
+    """What two cores gave instead of one in the same turns as `idle_ratio`, for products of
+    matrices alone: others on a shared machine may take a part of it."""
     steps_per_s: float
     """Of two threads, with the machine as it is."""
 
@@ -176,12 +184,17 @@ def _measure_threads(
 ) -> ThreadFigures:
     config = replace(config, engine="fused")
     changes: dict[str, Mapping[str, object]] = {"one": {}, "two": change}
-    idle = _sessions_in_turns(config, changes, bench, perf_counter)
+    cores = {
+        "core": _multiplying(fused_product(PRODUCT), bench.seconds / 4),
+        "cores": _multiplying(two_products(PRODUCT), bench.seconds / 4),
+    }
+    idle = _sessions_in_turns(config, changes, bench, perf_counter, cores)
     with _busy_cores():
         busy = _sessions_in_turns(config, changes, bench, perf_counter)
     return ThreadFigures(
         idle_ratio=float(np.median(np.divide(idle["two"], idle["one"]))),
         busy_ratio=float(np.median(np.divide(busy["two"], busy["one"]))),
+        cores_ratio=2 * float(np.median(np.divide(idle["cores"], idle["core"]))),
         steps_per_s=float(np.median(idle["two"])),
     )
 
@@ -191,8 +204,9 @@ def _sessions_in_turns(
     changes: Mapping[str, Mapping[str, object]],
     bench: EnginesBench,
     clock: Callable[[], float],
+    others: Mapping[str, Callable[[], float]] | None = None,
 ) -> dict[str, list[float]]:
-    """Steps per second, by a clock, of sessions that differ in some settings."""
+    """Steps per second, by a clock, of sessions that differ in some settings; and others' turns."""
     with ExitStack() as stack:
         turns = {}
         for name, change in changes.items():
@@ -202,7 +216,7 @@ def _sessions_in_turns(
             while session.clock.updates == 0:
                 session.iterate()
             turns[name] = _training(session, bench.seconds, clock)
-        return _in_turns(turns, bench)
+        return _in_turns({**turns, **(others or {})}, bench)
 
 
 def _training(session: Session, seconds: float, clock: Callable[[], float]) -> Callable[[], float]:
@@ -214,6 +228,19 @@ def _training(session: Session, seconds: float, clock: Callable[[], float]) -> C
             updates = session.clock.updates
             session.iterate()
         return (session.clock.env_steps - first) / (clock() - begin)
+
+    return turn
+
+
+def _multiplying(work: Work, seconds: float) -> Callable[[], float]:
+    """A turn of about so many seconds; returns products per second and thread."""
+
+    def turn() -> float:
+        begin, done = perf_counter(), 0
+        while perf_counter() - begin < seconds:
+            work(PRODUCTS)
+            done += PRODUCTS
+        return done / (perf_counter() - begin)
 
     return turn
 

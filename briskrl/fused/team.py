@@ -8,7 +8,7 @@ and then, does less; and nobody waits for a thread that has not begun with anyth
 from __future__ import annotations
 
 import weakref
-from functools import cache
+from functools import lru_cache
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
 
@@ -88,7 +88,7 @@ class Team:
         self._retreat.judge(perf_counter() - begin, work_s)
 
     def _errand(self, work: Work, subject: tuple[Array, ...]) -> Held[Errand]:
-        kinds = tuple([(array.dtype, array.ndim, array.flags.c_contiguous) for array in subject])
+        kinds = [_kind_of(array) for array in subject]
         found = self._errands.get(work)
         if found is None or found.kinds != kinds:
             held = Held(subject)
@@ -102,9 +102,15 @@ class Team:
 class _Prepared(NamedTuple):
     """An errand that arrays of some kinds can be put into."""
 
-    kinds: tuple[tuple[Any, ...], ...]
+    kinds: list[tuple[Any, ...]]
     subject: Held[tuple[Array, ...]]
     errand: Held[Errand]
+
+
+def _kind_of(array: Array) -> tuple[Any, ...]:
+    """What compiled code takes for granted."""
+    flags = array.flags
+    return array.dtype, array.ndim, flags.c_contiguous, flags.f_contiguous
 
 
 def _dismiss(workers: list[Worker]) -> None:
@@ -112,7 +118,7 @@ def _dismiss(workers: list[Worker]) -> None:
         worker.leave()
 
 
-@cache
+@lru_cache(64)
 def bounds_of(count: int, size: int, whole: int, smallest: int) -> tuple[int, ...]:
     """Where the parts of `count` rows begin for a team of so many, and where the last one ends.
 

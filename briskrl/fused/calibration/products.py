@@ -66,7 +66,7 @@ def measure_products(*, budget_s: float, two_threads: bool) -> dict[str, Product
     if two_threads:
         pairs = {}
         for shape in SHAPES:
-            each = best_seconds(_both(shape), budget_s=budget_s, clock=perf_counter)
+            each = best_seconds(two_products(shape), budget_s=budget_s, clock=perf_counter)
             pairs[name_of(shape)] = 2 * _rate(shape, each)
         with torch_threads(2):
             for shape in SHAPES:
@@ -82,6 +82,16 @@ def fused_product(shape: Shape) -> Work:
     return lambda repeats: multiply(*matrices, *shape, repeats)
 
 
+def two_products(shape: Shape) -> Work:
+    """The same by two threads, each as often as asked for."""
+    team = Team(tuple(Held(_matrices(shape)) for _ in range(2)))
+
+    def work(repeats: int) -> None:
+        team.run(multiply_parts, (np.array([*shape, repeats]),), (0, 1, 2))
+
+    return work
+
+
 def torch_product(shape: Shape) -> Work:
     """Torch's product of that shape, to be repeated."""
     rows, depth, columns = shape
@@ -94,16 +104,6 @@ def torch_product(shape: Shape) -> Work:
     def work(repeats: int) -> None:
         for _ in range(repeats):
             torch.mm(a, b, out=c)
-
-    return work
-
-
-def _both(shape: Shape) -> Work:
-    """Two threads with a product each."""
-    team = Team(tuple(Held(_matrices(shape)) for _ in range(2)))
-
-    def work(repeats: int) -> None:
-        team.run(multiply_parts, (np.array([*shape, repeats]),), (0, 1, 2))
 
     return work
 
