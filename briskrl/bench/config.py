@@ -73,14 +73,14 @@ class LegacyBench:
 class PeersBench:
     """Ours against other libraries."""
 
-    only: Literal["dqn", "ppo", "whole"] | None = None
-    """Measure one thing alone: DQN on Snake, PPO on CartPole, or of that the whole loops."""
+    only: Literal["dqn", "ppo", "whole", "step"] | None = None
+    """Measure one thing alone: DQN on Snake, PPO on CartPole, of that the whole loops, or steps."""
     peer_python: dict[str, Any] = field(default_factory=dict)
     """Where the Python with a library is, as in jax=/path/to/python; likewise BRISK_PEER_PYTHON."""
     engine: Literal["auto", "fused", "torch"] = "auto"
     """Who computes our networks of PPO."""
     threads: Annotated[int, Meta(ge=1, le=1024)] = 1
-    """Threads of each side of whole loops."""
+    """Threads of each side of whole loops and of steps."""
     num_envs: NumEnvs = 256
     """Games of our DQN."""
     peer_num_envs: NumEnvs = 64

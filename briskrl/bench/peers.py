@@ -1,25 +1,25 @@
-"""`brisk bench peers`: ours and other libraries on the same tasks, and who else is installed."""
+"""`brisk bench peers`: ours and other libraries on the same tasks."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 
 from briskrl.bench.config import PeersBench
 from briskrl.bench.peer_dqn import check_dqn, measure_dqn
 from briskrl.bench.peer_ppo import PPOFigures, measure_ppo
-from briskrl.bench.whole import WholeLoops, measure_whole, peer_pythons
+from briskrl.bench.sides import LEARNERS, STEPPERS, Sides, peer_pythons
+from briskrl.bench.stepping import measure_stepping
+from briskrl.bench.whole import measure_whole
 from briskrl.core.errors import ConfigError
 
 PEER = "stable-baselines3"
-OTHERS = ("pufferlib", "tianshou", "sample-factory")
-"""Libraries that are looked for here but not measured in this process; `whole` measures some."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerFigures:
-    """DQN on Snake, PPO on CartPole, and what else is installed; None where nothing was measured.
+    """DQN on Snake, PPO on CartPole, CartPole alone; None where nothing was measured.
 
     The figures of DQN stand at the top level; see DQNFigures for what they mean.
     """
@@ -38,10 +38,10 @@ class PeerFigures:
     slices: int | None = None
     notes: str | None = None
     ppo: PPOFigures | None = None
-    whole: WholeLoops | None = None
+    whole: Sides | None = None
     """PPO on CartPole in whole loops, if there is a peer to measure."""
-    others: dict[str, str | None] | None = None
-    """Installed version of each library that is not measured, None where there is none."""
+    stepping: Sides | None = None
+    """Games of CartPole without learning, likewise."""
 
 
 def measure_peers(bench: PeersBench) -> PeerFigures:
@@ -54,6 +54,9 @@ def measure_peers(bench: PeersBench) -> PeerFigures:
     pythons = peer_pythons(bench.peer_python)
     if bench.only == "whole":
         return PeerFigures(peer=", ".join(pythons), peer_version="", whole=measure_whole(bench))
+    if bench.only == "step":
+        found = measure_stepping(bench)
+        return PeerFigures(peer=", ".join(pythons), peer_version="", stepping=found)
     if find_spec("stable_baselines3") is None:
         raise ConfigError(
             "Stable-Baselines3 is not installed, so there is no peer to measure. "
@@ -63,19 +66,13 @@ def measure_peers(bench: PeersBench) -> PeerFigures:
         check_dqn(bench)
     dqn = asdict(measure_dqn(bench)) if bench.only != "ppo" else {}
     ppo = measure_ppo(bench) if bench.only != "dqn" else None
+    trains = bench.only != "dqn" and pythons.keys() & LEARNERS
+    steps = bench.only is None and pythons.keys() & STEPPERS
     return PeerFigures(
         peer=PEER,
         peer_version=version(PEER),
         **dqn,
         ppo=ppo,
-        whole=measure_whole(bench) if pythons and bench.only != "dqn" else None,
-        others={name: installed_version(name) for name in OTHERS},
+        whole=measure_whole(bench) if trains else None,
+        stepping=measure_stepping(bench) if steps else None,
     )
-
-
-def installed_version(name: str) -> str | None:
-    """The version of an installed distribution, or None."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

@@ -28,7 +28,7 @@ COMMANDS = {
     "env": "steps per second of the environment alone",
     "train": "the whole training loop: speed, phases, steadiness, memory",
     "legacy": "ours against the slow path the project comes from",
-    "peers": "ours against Stable-Baselines3 and SBX",
+    "peers": "ours against Stable-Baselines3, SBX, JAX, PufferLib, Sample Factory...",
     "rollout": "collecting a rollout against acting and stepping alone",
     "backends": "worker processes for Gymnasium environments against Gymnasium's own",
     "env-share": "whether an environment slows training down, at equal networks",
@@ -146,16 +146,20 @@ are whole rollouts with the learning from them. Needs the peers extra: pip insta
 
 Whole loops: PPO on CartPole with 1024 environments x 32 steps and minibatches of 4096 on all sides,
 each with the CartPole and in the process that suits it best: ours compiled, against JAX with game
-and learning in one compiled program, PufferLib and Tianshou. Each library is measured in the Python
-that has it, which is given with --peer-python, or in BRISK_PEER_PYTHON as NAME=PATH,...
-  whole.cpu_ratio    steps per CPU second, ours over each peer's
-  whole.wall_ratio   steps per second likewise; use --threads 2 and an idle machine"""
+and learning in one compiled program, PufferLib, Sample Factory and Tianshou. Steps: 1024 games of
+CartPole without learning, against EnvPool. Each library is measured in the Python that has it,
+which is given with --peer-python, or in BRISK_PEER_PYTHON as NAME=PATH,... (jax, pufferlib,
+sample-factory, tianshou, envpool).
+  whole.cpu_ratio      steps per CPU second, ours over each peer's
+  whole.wall_ratio     steps per second likewise; use --threads 2 and an idle machine
+  stepping.cpu_ratio   the same for steps alone"""
 
 PEERS_EXAMPLES = """\
 examples:
   brisk bench peers
   brisk bench peers --only ppo
   brisk bench peers --only whole --peer-python jax=/path/to/venv/bin/python
+  brisk bench peers --only step --peer-python envpool=/path/to/venv/bin/python
   brisk bench peers --slices 25 --json"""
 
 ROLLOUT_HELP = """\
@@ -330,7 +334,7 @@ def _peers(words: list[str]) -> int:
     bench = build(PeersBench, flag_layer(args, {"": PeersBench}).values)
     from briskrl.bench.peers import measure_peers
 
-    sides = {"dqn": 3, "ppo": 6, "whole": 3, None: 9}[bench.only]
+    sides = {"dqn": 3, "ppo": 6, "whole": 3, "step": 2, None: 9}[bench.only]
     wait_s = sides * (bench.slices + 1) * bench.seconds + 10
     return tell(lambda: measure_peers(bench), as_json=args.json, wait_s=wait_s)
 

@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 
 from briskrl.algos.config import OnPolicyConfig
-from briskrl.bench import whole
+from briskrl.bench import sides
 from briskrl.bench.config import PeersBench
 from briskrl.bench.ordered import Ordered, ProcessDiedError
+from briskrl.bench.ours_stepping import Games
 from briskrl.bench.ppo_terms import WHOLE, guest_settings, whole_config
-from briskrl.bench.whole import GUESTS, Turns, measure_whole, peer_pythons
+from briskrl.bench.sides import LEARNERS, STEPPERS, Turns, peer_pythons
+from briskrl.bench.stepping import measure_stepping
+from briskrl.bench.whole import measure_whole
 from briskrl.core.errors import ConfigError
 from briskrl.train.resolve import complete
 
@@ -36,11 +39,11 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A peer that does no more than take its orders, in a copy of the folder of guests."""
     folder = tmp_path / "guests"
     folder.mkdir()
-    orders = Path(whole.__file__).parent / "guests" / "orders.py"
+    orders = Path(sides.__file__).parent / "guests" / "orders.py"
     (folder / "orders.py").write_text(orders.read_text())
     script = folder / "slow.py"
     script.write_text(GUEST)
-    monkeypatch.setitem(GUESTS, "jax", str(script))
+    monkeypatch.setitem(LEARNERS, "jax", str(script))
     return script
 
 
@@ -69,8 +72,8 @@ def test_all_sides_train_with_the_settings_of_the_issue() -> None:
 
 
 def test_every_guest_is_a_script_of_ours() -> None:
-    folder = Path(whole.__file__).parent / "guests"
-    assert {folder / name for name in GUESTS.values()} <= set(folder.iterdir())
+    folder = Path(sides.__file__).parent / "guests"
+    assert {folder / name for name in (LEARNERS | STEPPERS).values()} <= set(folder.iterdir())
 
 
 def test_a_guest_answers_orders_and_nothing_else(guest: Path) -> None:
@@ -130,19 +133,50 @@ def test_whole_loops_are_measured_against_a_process(guest: Path) -> None:
     assert peer.mean_return == 7.0
     assert min(figures.ours.steps_per_cpu_s, peer.steps_per_cpu_s) > 0
     assert np.isfinite([figures.cpu_ratio["jax"], figures.wall_ratio["jax"]]).all()
-    assert figures.missing == ("pufferlib", "tianshou")
+    assert figures.missing == ("pufferlib", "sample-factory", "tianshou")
     assert figures.scale == WHOLE
+
+
+STEPPER = """
+from orders import obey, settings
+SETTINGS = settings()
+obey("pool 1.0", lambda rounds: None, rollout=SETTINGS["num_envs"] * SETTINGS["update_steps"])
+"""
+
+
+def test_steps_are_measured_against_a_process(guest: Path, monkeypatch) -> None:
+    script = guest.with_name("pool.py")
+    script.write_text(STEPPER)
+    monkeypatch.setitem(STEPPERS, "envpool", str(script))
+    bench = PeersBench(peer_python={"envpool": sys.executable}, slices=2, seconds=0.01)
+    figures = measure_stepping(bench)
+    assert figures.ours.version.startswith("briskrl ")
+    assert figures.peers["envpool"].version == "pool 1.0"
+    assert figures.peers["envpool"].mean_return is None
+    assert min(figures.ours.steps_per_cpu_s, figures.cpu_ratio["envpool"]) > 0
+    assert figures.missing == ()
+    assert figures.scale is None
+
+
+def test_games_that_are_stepped_go_on_and_end() -> None:
+    settings = {"num_envs": 7, "update_steps": 5, "max_steps": 20, "seed": 3, "threads": 1}
+    games = Games(settings)
+    for rounds in (1, 2, 8):
+        before = games._out.obs.copy()
+        games.step(rounds)
+        assert (games._out.obs != before).any(1).all()
+    assert games._env.drain_stats().count == 0
 
 
 def test_pythons_come_from_the_option_and_from_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(whole.VARIABLE, f"tianshou={sys.executable},jax=/nowhere/python")
+    monkeypatch.setenv(sides.VARIABLE, f"tianshou={sys.executable},jax=/nowhere/python")
     found = peer_pythons({"jax": sys.executable})
     assert found == {"tianshou": sys.executable, "jax": sys.executable}
     with pytest.raises(ConfigError, match="not at '/nowhere/python'"):
         peer_pythons({})
-    monkeypatch.delenv(whole.VARIABLE)
+    monkeypatch.delenv(sides.VARIABLE)
     assert peer_pythons({}) == {}
     with pytest.raises(ConfigError, match="Did you mean 'tianshou'"):
         peer_pythons({"tianshuo": sys.executable})
