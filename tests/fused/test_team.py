@@ -15,6 +15,8 @@ from briskrl.fused.team import MOST_PARTS, Team, bounds_of
 from briskrl.held import Held
 from tests.fused import works
 
+NO_NAPS = np.zeros(9, np.int64)
+
 
 def team_of(size: int) -> Team:
     return Team(tuple(Held((np.array([10.0 * member]),)) for member in range(size)))
@@ -57,7 +59,7 @@ def test_every_part_is_done_once(size):
         bounds = bounds_of(rows, size, 1, 8)
         for _ in range(50):
             seen, by = np.zeros(rows, np.int64), np.full(len(bounds) - 1, -1)
-            team.run(works.count, (seen, by), bounds)
+            team.run(works.count, (seen, by, NO_NAPS), bounds)
             assert (seen == 1).all()
             assert set(by.tolist()) <= set(range(size))
 
@@ -70,7 +72,8 @@ def test_parts_really_run_side_by_side():
 
 def test_whoever_is_faster_does_more():
     seen, by = np.zeros(8, np.int64), np.full(8, -1)
-    team_of(2).run(works.count_slowly, (seen, by), tuple(range(9)))
+    naps = np.array([20_000, 0])
+    team_of(2).run(works.count, (seen, by, naps), tuple(range(9)))
     assert (seen == 1).all()
     # The first one is at its first part while the second one does whatever is left.
     assert by.tolist().count(1) >= 5
@@ -98,7 +101,7 @@ def test_a_sleeping_member_is_no_loss():
     for _ in range(10):
         time.sleep(0.02)
         seen, by = np.zeros(512, np.int64), np.full(4, -1)
-        team.run(works.count, (seen, by), (0, 128, 256, 384, 512))
+        team.run(works.count, (seen, by, NO_NAPS), (0, 128, 256, 384, 512))
         assert (seen == 1).all()
 
 
@@ -106,7 +109,7 @@ def test_a_team_that_nobody_needs_any_more_ends_its_threads():
     before = set(threading.enumerate())
     team = team_of(4)
     seen, by = np.zeros(8, np.int64), np.zeros(8, np.int64)
-    team.run(works.count, (seen, by), tuple(range(9)))
+    team.run(works.count, (seen, by, NO_NAPS), tuple(range(9)))
     mine = set(threading.enumerate()) - before
     assert len(mine) == 3
     del team

@@ -10,28 +10,18 @@ from briskrl.jit import kernel, sched_yield, usleep
 
 @kernel
 def count(errand, member):
-    """Count how often every row is seen, and who had which part; the subject has room for both."""
+    """Count how often every row is seen, and write down who had which part.
+
+    The subject has room for both, and how many microseconds each member naps in a part.
+    """
     board, bounds, _, subject = opened(errand)
-    seen, by = opened(subject)
+    seen, by, naps = opened(subject)
     part = next_part(board)
     while part >= 0:
         for row in range(bounds[part], bounds[part + 1]):
             fetch_add(seen, row, 1)
-        by[part] = member
-        part = next_part(board)
-
-
-@kernel
-def count_slowly(errand, member):
-    """The same; member 0 naps in each of its parts."""
-    board, bounds, _, subject = opened(errand)
-    seen, by = opened(subject)
-    part = next_part(board)
-    while part >= 0:
-        for row in range(bounds[part], bounds[part + 1]):
-            fetch_add(seen, row, 1)
-        if member == 0:
-            usleep(20_000)
+        if naps[member] > 0:
+            usleep(naps[member])
         by[part] = member
         part = next_part(board)
 
