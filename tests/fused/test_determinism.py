@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from briskrl.algos.config import DQN_PRESETS, ON_POLICY_PRESETS
-from briskrl.algos.fused.values import kernels
+from briskrl.algos.fused.partners import kernels
 from briskrl.core.clock import Clock
 from briskrl.core.types import Decision
 from tests.algos import rollouts, transitions

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from briskrl.algos.config import DQN_PRESETS
-from briskrl.algos.fused.values.kernels import (
+from briskrl.algos.fused.partners.kernels import (
     APART,
     BOARD_SIZE,
     COST_ALONE,

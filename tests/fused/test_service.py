@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from briskrl.algos.config import DQN_PRESETS
-from briskrl.algos.fused.values.kernels import ANNOUNCED, BEGUN, update_values
+from briskrl.algos.fused.lessons.kernels import ANNOUNCED, BEGUN
+from briskrl.algos.fused.values.kernels import update_values
 from briskrl.core.clock import Clock
 from briskrl.fused.service.service import Service
 from briskrl.fused.worker import Worker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from briskrl.algos.fused.values.kernels import weigh_partner
+from briskrl.algos.fused.partners.kernels import weigh_partner
 from briskrl.fused.parts.kernels import next_part
 from briskrl.intrinsics import fetch_add, look, opened
 from briskrl.jit import kernel, sched_yield, usleep

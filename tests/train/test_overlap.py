@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
-from briskrl.algos.fused.values.kernels import ANNOUNCED, FORETOLD
+from briskrl.algos.fused.lessons.kernels import ANNOUNCED, FORETOLD
 from briskrl.train.resolve import complete
 from briskrl.train.session import Session
 from briskrl.train.warmup import warm_up

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from briskrl.algos.fused.values.kernels import UPDATES, do_update
+from briskrl.algos.fused.lessons.kernels import UPDATES
+from briskrl.algos.fused.values.kernels import do_update
 from briskrl.fused.intrinsics import flush_denormals, restore_denormals
 from briskrl.intrinsics import opened
 from briskrl.jit import kernel

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from briskrl.algos.explore import EpsilonGreedy
+from briskrl.algos.fused.lessons import kernels as lessons
+from briskrl.algos.fused.partners import kernels as partners
 from briskrl.algos.fused.value_heads.kernels import Heads
 from briskrl.algos.fused.values import kernels
 from briskrl.algos.q_policy import support_of
@@ -53,7 +55,7 @@ class _Duty(NamedTuple):
     """What is to be done with one batch's buffers."""
 
     batch: Batch
-    lesson: kernels.Lesson
+    lesson: lessons.Lesson
     task: HeldTask
 
 
@@ -98,9 +100,9 @@ class FusedValues:
         works = [build_work(plan, flat, self._whole, 0, 0)]
         if self._splits:
             halves = self._halves
-            partners = build_work(plan, flat, halves, 0, 1)
+            aside = build_work(plan, flat, halves, 0, 1)
             works += [aim(works[0], flat, halves, side, part) for side, part in np.ndindex(2, 2)]
-            works += [aim(partners, flat, halves, side, 1) for side in range(2)]
+            works += [aim(aside, flat, halves, side, 1) for side in range(2)]
         self._works = tuple(works)
         self._acting = build_work(plan, flat, self._whole, 0, 0)
         self._reading = build_reading(parts.online.inputs, dtype)
@@ -113,7 +115,7 @@ class FusedValues:
         self._greedy = np.zeros(0, np.int64)
         self._noise_size = plan.num_noise
         self._totals = np.zeros(2)
-        self._board = np.zeros(kernels.BOARD_SIZE, np.int64)
+        self._board = np.zeros(partners.BOARD_SIZE, np.int64)
         self._partners_optimiser = _copy_of_optimiser(self._partner, self._optimiser)
         self._duties: dict[int, _Duty] = {}
         self._now: _Duty | None = None
@@ -125,7 +127,7 @@ class FusedValues:
         """See ValueEngine."""
         pack_net(self._online)
         pack_net(self._target)
-        self._board[kernels.IN_STEP] = -1
+        self._board[partners.IN_STEP] = -1
         self.forget()
 
     def refresh_target(self) -> None:
@@ -167,7 +169,7 @@ class FusedValues:
         """
         self._now = duty = self._duty_on(batch)
         rules = updates, before, self._period, self._parts.config.double, self._whole_of(updates)
-        duty.lesson.rules[: kernels.FORETOLD] = rules
+        duty.lesson.rules[: lessons.FORETOLD] = rules
         self._draw_noise(duty.lesson, updates)
         if self._assistant is not None:
             self._assistant.wake()
@@ -176,7 +178,7 @@ class FusedValues:
     def conclude(self, batch: Batch) -> Floats:
         """The updates of a batch are done; returns sizes of errors as `update` does."""
         lesson = self._duty_on(batch).lesson
-        lesson.rules[kernels.FORETOLD :] = 0
+        lesson.rules[lessons.FORETOLD :] = 0
         self._parts.guard.check()
         errors: Floats = lesson.errors
         return errors
@@ -202,17 +204,17 @@ class FusedValues:
 
     def announce(self, batch: Batch, number: int) -> None:
         """The updates of a batch, prepared, may be begun under a number; see `update_values`."""
-        self._duty_on(batch).lesson.rules[kernels.ANNOUNCED] = number
+        self._duty_on(batch).lesson.rules[lessons.ANNOUNCED] = number
 
     def forget(self) -> None:
         """Take back whatever was foretold: the batches will be others, or the networks are."""
         for duty in self._duties.values():
-            duty.lesson.rules[kernels.FORETOLD :] = 0
+            duty.lesson.rules[lessons.FORETOLD :] = 0
 
     def expect(self, batch: Batch) -> None:
         """Another thread is about to begin updates of a batch: act without them until `rejoin`."""
         self._duty_on(batch)
-        if self._board[kernels.IN_STEP] == self._board[kernels.STEPS]:
+        if self._board[partners.IN_STEP] == self._board[partners.STEPS]:
             # The partner's is a copy too, and in the cache of whoever has assisted.
             self._actor = self._partners_actor
             return
@@ -227,7 +229,7 @@ class FusedValues:
 
     def assist(self, batch: Batch, end: Sign) -> None:
         """Lend updates of an expected batch in another thread a hand until a sign is given."""
-        kernels.assist(self._duty_on(batch).task, *end, FOREVER)
+        partners.assist(self._duty_on(batch).task, *end, FOREVER)
 
     def drain(self) -> dict[str, float]:
         """See ValueEngine."""
@@ -274,21 +276,21 @@ class FusedValues:
         task = Held(kernels.Task(lesson, replica, self._works, self._acting))
         if self._splits and not self._duties:
             # Compiled here and now: a thread would be at it while the first updates are done.
-            kernels.assist(task, self._board, kernels.LEAVE, 1, 0)
+            partners.assist(task, self._board, partners.LEAVE, 1, 0)
         if len(self._duties) == BATCHES:
             self._duties.pop(next(iter(self._duties)))
         added = self._duties[id(batch)] = _Duty(batch, lesson, task)
         return added
 
-    def _prepare(self, batch: Batch) -> kernels.Lesson:
+    def _prepare(self, batch: Batch) -> lessons.Lesson:
         updates, size = batch.reward.shape
-        return kernels.Lesson(
+        return lessons.Lesson(
             online=self._online,
             target=self._target,
             heads=self._heads,
             reading=self._reading,
             optimiser=self._optimiser,
-            batch=kernels.Transitions(
+            batch=lessons.Transitions(
                 obs=batch.obs.reshape(updates, size, -1),
                 action=batch.action,
                 reward=batch.reward,
@@ -298,7 +300,7 @@ class FusedValues:
                 next_mask=_NO_MASKS if batch.next_mask is None else batch.next_mask,
             ),
             noise=np.zeros((updates, 2, self._noise_size), self._online.values.dtype),
-            rules=np.zeros(kernels.RULES, np.int64),
+            rules=np.zeros(lessons.RULES, np.int64),
             ahead=np.zeros(
                 (updates, size, self._heads.actions * len(self._heads.support)),
                 self._online.values.dtype,
@@ -314,13 +316,13 @@ class FusedValues:
     def _hire(self, task: HeldTask) -> None:
         # Nothing here refers to this object, which the thread would keep alive.
         board = self._board
-        board[kernels.LEAVE] = 0
+        board[partners.LEAVE] = 0
 
         def leave() -> None:
-            board[kernels.LEAVE] = 1
+            board[partners.LEAVE] = 1
 
         self._assistant = Assistant(
-            lambda: kernels.assist(task, board, kernels.LEAVE, 1, PATIENCE), leave
+            lambda: partners.assist(task, board, partners.LEAVE, 1, PATIENCE), leave
         )
         self._end = weakref.finalize(self, self._assistant.stop)
 
@@ -329,7 +331,7 @@ class FusedValues:
             self._end()
             self._assistant = None
 
-    def _draw_noise(self, lesson: kernels.Lesson, updates: int) -> None:
+    def _draw_noise(self, lesson: lessons.Lesson, updates: int) -> None:
         """Noise for both networks and every update, in the order in which torch draws it."""
         parts = self._parts
         if not parts.config.noisy:

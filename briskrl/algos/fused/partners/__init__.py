@@ -1,0 +1,1 @@
+"""Updates of value networks by two threads."""
