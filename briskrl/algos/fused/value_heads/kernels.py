@@ -109,7 +109,7 @@ def expected_return(heads, logits):
     return weighted / total
 
 
-@helper
+@inlined
 def best_action(heads, out, row_at, mask, mask_row):
     """The legal action of highest expected return; all are legal where none is.
 
