@@ -21,8 +21,12 @@ from briskrl.fused.service.service import Service, Work
 from briskrl.fused.worker import Worker
 from briskrl.held import Held
 
-MOST_PARTS = 4
+MOST_PARTS = 2
 """Per member."""
+LAST = 1 / 8
+"""Share of the work that is left for whoever is done first: of two members one may then be as slow
+as 7 to 9. More and smaller parts would even out more, but what they leave behind, as gradients, has
+to be fetched from other cores."""
 
 
 class Errand(NamedTuple):
@@ -65,7 +69,7 @@ class Team:
         Args:
             work: A kernel that takes an Errand, held, and the number of a member.
             subject: Arrays that it is about.
-            bounds: Where parts begin, and where the last one ends.
+            bounds: Where parts begin, and where the last one ends; at most MOST_PARTS per member.
         """
         parts = len(bounds) - 1
         self._bounds[: parts + 1] = bounds
@@ -122,14 +126,12 @@ def _dismiss(workers: list[Worker]) -> None:
 def bounds_of(count: int, size: int, whole: int, smallest: int) -> tuple[int, ...]:
     """Where the parts of `count` rows begin for a team of so many, and where the last one ends.
 
-    The first parts are half of an even share, those that follow half as long and so on, as long as
-    they have `smallest` rows: so all members end at about the same time, whoever is faster. Parts
-    are whole units of `whole` rows.
+    Everybody has a long part to begin with. What is left of an even share, LAST of it, are as many
+    short ones for whoever is done first, if they have `smallest` rows. Parts are whole units of
+    `whole` rows.
     """
     size = max(1, min(size, count // smallest))
-    shares = [1.0]
-    while size > 1 and len(shares) < MOST_PARTS and shares[-1] * count / size >= 2 * smallest:
-        shares[-1:] = [shares[-1] / 2] * 2
+    shares = [1 - LAST, LAST] if size > 1 and LAST * count / size >= smallest else [1]
     units = -(-count // whole)
     ends = np.cumsum(np.repeat(shares, size)) / size
     return 0, *(min(count, round(end * units) * whole) for end in ends.tolist())
