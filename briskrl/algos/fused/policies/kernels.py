@@ -47,11 +47,11 @@ class Member(NamedTuple):
     heads: Any
     reading: Any
     work: Any
-    """Its gradient is that of no part, see `add_gradient`."""
+    """Where it computes; gradients go where parts have theirs, see `add_gradient`."""
     space: Any
     """Where `algos.choices` computes."""
     tile: Any
-    """Known of the steps of one tile."""
+    """Room for what is Known of one tile's steps."""
 
 
 class Acting(NamedTuple):
