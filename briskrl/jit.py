@@ -1,8 +1,8 @@
 """The one door to Numba: a `kernel` decorator whose compiled code is cached on disk.
 
 Numba does not notice when a function in another file changes, so the cache folder's name carries a
-hash of every kernel source in the package and of the Numba version. Cache files are pickles, hence
-a folder that only its owner can read.
+hash of every kernel source in the package, of how they are compiled and of the Numba version. Cache
+files are pickles, hence a folder that only its owner can read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from uuid import uuid4
 
 import numba
 from numba.core.types import unliteral
+
+from briskrl import ingredients
 
 config: Any = numba.config
 Function = Callable[..., Any]
@@ -40,7 +42,7 @@ def cache_folder() -> Path | None:
     """The folder of compiled kernels, or None if no place can be written to."""
     digest = hashlib.blake2b(version("numba").encode(), digest_size=8)
     package = Path(__file__).parent
-    for name in ("kernels.py", "intrinsics.py"):
+    for name in ("jit.py", "ingredients.py", "kernels.py", "intrinsics.py"):
         for source in sorted(package.rglob(name)):
             digest.update(source.read_bytes())
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -110,7 +112,8 @@ def entry(compiled: Any, *arguments: Any) -> int:
 def _inner(function: Function, **options: Any) -> Function:
     """Compile a function without a way into it from Python, a quarter of all that is compiled."""
     lean = {**_LEAN, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    compiled: Any = _njit(function, {**lean, **options})
+    compiler = ingredients.IngredientCompiler
+    compiled: Any = _njit(function, {**lean, **options, "pipeline_class": compiler})
     # Numba would take a call from Python to an address of nothing.
     compiled._insert = lambda *overload: None
     compiled._compile_for_args = partial(_refuse, function)

@@ -79,3 +79,63 @@ def test_a_helper_is_compiled_once_for_all_whole_numbers_and_python_cannot_call_
     assert len(add.signatures) == 1
     with pytest.raises(TypeError, match="only kernels can call add"):
         add(values, 1)
+
+
+def test_no_machine_code_is_made_of_helpers():
+    @jit.helper
+    def double(values):
+        values[0] *= 2
+
+    @jit.kernel
+    def double_twice(values):
+        double(values)
+        double(values)
+
+    values = np.ones(1)
+    double_twice(values)
+    assert values[0] == 4
+
+    def has_machine_code(compiled):
+        made = compiled.overloads[compiled.signatures[0]]
+        return made.library.get_pointer_to_function(made.fndesc.llvm_func_name) != 0
+
+    assert has_machine_code(double_twice)
+    assert not has_machine_code(double)
+
+
+TALKATIVE = """
+import numpy as np
+from briskrl import jit
+
+@jit.helper
+def look(values):
+    print("looking at", values[0])
+    if values[0] > 5:
+        raise ValueError("too much")
+
+@jit.helper
+def look_twice(values):
+    look(values)
+    values[0] += 5
+    print("again")
+    look(values)
+
+@jit.kernel
+def watch(values):
+    look_twice(values)
+
+try:
+    watch(np.ones(1))
+except ValueError as error:
+    print(error)
+print(sum(watch.stats.cache_hits.values()))
+"""
+
+
+def test_helpers_can_print_and_raise_when_compiled_and_when_found_again(cache, tmp_path):
+    script = tmp_path / "talkative.py"
+    script.write_text(TALKATIVE)
+    for hits in range(2):
+        run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+        said = ["looking at 1.0", "again", "looking at 6.0", "too much", f"{hits}"]
+        assert run.stdout.splitlines() == said, run.stderr
