@@ -169,7 +169,8 @@ def title(info: RunInfo) -> str:
     """What runs where, in one line."""
     resumed = ", resumed" if info.resumed else ""
     threads = "1 thread" if info.threads == 1 else f"{info.threads} threads"
-    place = f"{info.num_envs} envs, {info.device}, {threads}"
+    learner = " and one that learns meanwhile" if info.overlap else ""
+    place = f"{info.num_envs} envs, {info.device}, {threads}{learner}"
     return f"{info.algo} on {info.env}: {place}{resumed}, in {info.run_dir}"
 
 

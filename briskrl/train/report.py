@@ -19,6 +19,8 @@ class RunInfo:
     algo: str
     device: str
     threads: int
+    overlap: bool
+    """Whether one more thread learns meanwhile."""
     num_envs: int
     total_steps: int | None
     """None if the run ends by episodes."""

@@ -83,6 +83,7 @@ class Run:
                 algo=config.algo,
                 device=str(self.session.device),
                 threads=config.num_threads,
+                overlap=config.overlap,
                 num_envs=config.num_envs,
                 total_steps=config.budget.steps,
                 resumed=resumed,

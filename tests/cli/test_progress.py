@@ -5,13 +5,31 @@ from io import StringIO
 
 import pytest
 
-from briskrl.cli.progress import LiveReporter, PlainReporter, facts, make_reporter, row, summary
+from briskrl.cli.progress import (
+    LiveReporter,
+    PlainReporter,
+    facts,
+    make_reporter,
+    row,
+    summary,
+    title,
+)
 from briskrl.cli.session import drive
 from briskrl.train.evaluate import EvalResult
 from briskrl.train.report import Progress, Reporter, RunInfo, RunResult
 
 PHASES = {"act": 1.0, "env": 1.0, "update": 2.0}
-INFO = RunInfo("runs/my run", "snake", "dqn", "cpu", 1, 256, 4_000_000, None)
+INFO = RunInfo(
+    run_dir="runs/my run",
+    env="snake",
+    algo="dqn",
+    device="cpu",
+    threads=1,
+    overlap=False,
+    num_envs=256,
+    total_steps=4_000_000,
+    resumed=False,
+)
 PROGRESS = Progress(
     env_steps=1_000_000,
     total_steps=4_000_000,
@@ -60,6 +78,12 @@ RESULT = RunResult(
 class Terminal(StringIO):
     def isatty(self) -> bool:
         return True
+
+
+def test_the_title_counts_the_thread_that_learns_meanwhile() -> None:
+    told = title(replace(INFO, threads=2, overlap=True, resumed=True))
+    place = "256 envs, cpu, 2 threads and one that learns meanwhile"
+    assert told == f"dqn on snake: {place}, resumed, in runs/my run"
 
 
 def test_a_row_tells_progress_score_speed_and_time_left() -> None:
