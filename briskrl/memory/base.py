@@ -112,6 +112,11 @@ class RolloutMemory(Memory, Protocol):
         """The row that `row` gave has been written."""
         ...
 
+    @property
+    def reuses(self) -> bool:
+        """Whether rollouts are learnt from again beside newer ones."""
+        ...
+
     def rollouts(self) -> list[Rollout]:
         """What there is to learn from, the newest first."""
         ...

@@ -91,6 +91,11 @@ class RolloutBuffer:
         """Rollouts to learn from once this one is full, itself included."""
         return min(self._collected + 1, len(self._rollouts))
 
+    @property
+    def reuses(self) -> bool:
+        """Whether rollouts are learnt from again beside newer ones."""
+        return len(self._rollouts) > 1
+
     def row(self) -> Row:
         """Where the next step of all environments goes; the same objects every time round.
 

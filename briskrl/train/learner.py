@@ -211,7 +211,11 @@ class RolloutLearner:
         self._memory.next_rollout()
 
     def rehearse(self) -> None:
-        """Learn from a rollout of which most is still empty."""
+        """Learn from a rollout of which most is still empty; before, take it for an old one."""
+        if self._memory.reuses:
+            old = self._memory.rollouts()
+            old[0].age = 1
+            self._algo.digest(old, self._clock)
         self._digest()
         self._pass_over(self._minibatches, most=REHEARSED_UPDATES)
 

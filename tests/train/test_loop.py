@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from briskrl.algos.advantages import Appraiser
 from briskrl.algos.registry import ALGOS
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError
 from briskrl.train.checkpoint import list_checkpoints
@@ -36,6 +37,23 @@ def test_warm_up_changes_no_bit_of_the_training(tmp_path, preset):
     assert policy_hash(tmp_path / "with") == policy_hash(tmp_path / "without")
     episodes = [(tmp_path / name / "episodes.csv").read_text() for name in ("with", "without")]
     assert episodes[0] == episodes[1]
+
+
+def test_warm_up_goes_through_what_reuse_needs_and_changes_no_bit(tmp_path, monkeypatch):
+    appraise, ages = Appraiser.appraise, []
+    monkeypatch.setattr(
+        Appraiser,
+        "appraise",
+        lambda self, rollout, engine: ages.append(rollout.age) or appraise(self, rollout, engine),
+    )
+    settings = {"algo_config": {"reuse": 1}}
+    for name, warmup in (("with", True), ("without", False)):
+        config = small_config(tmp_path / name, "ppo", warmup=warmup, **settings)
+        train(config)
+        assert ages[0] == warmup
+        assert set(ages) == {0, 1}
+        ages.clear()
+    assert policy_hash(tmp_path / "with") == policy_hash(tmp_path / "without")
 
 
 @pytest.mark.parametrize("preset", list(ALGOS))
