@@ -20,7 +20,7 @@ from uuid import uuid4
 import numba
 from numba.core.types import unliteral
 
-from briskrl import ingredients
+from briskrl.ingredients import IngredientCompiler
 
 config: Any = numba.config
 Function = Callable[..., Any]
@@ -110,10 +110,9 @@ def entry(compiled: Any, *arguments: Any) -> int:
 
 
 def _inner(function: Function, **options: Any) -> Function:
-    """Compile a function without a way into it from Python, a quarter of all that is compiled."""
+    """Compile a function as an ingredient of kernels, without a way into it from Python."""
     lean = {**_LEAN, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    compiler = ingredients.IngredientCompiler
-    compiled: Any = _njit(function, {**lean, **options, "pipeline_class": compiler})
+    compiled: Any = _njit(function, {**lean, **options, "pipeline_class": IngredientCompiler})
     # Numba would take a call from Python to an address of nothing.
     compiled._insert = lambda *overload: None
     compiled._compile_for_args = partial(_refuse, function)

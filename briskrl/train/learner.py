@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -211,11 +212,10 @@ class RolloutLearner:
         self._memory.next_rollout()
 
     def rehearse(self) -> None:
-        """Learn from a rollout of which most is still empty; before, take it for an old one."""
+        """Learn from a rollout of which most is still empty."""
         if self._memory.reuses:
-            old = self._memory.rollouts()
-            old[0].age = 1
-            self._algo.digest(old, self._clock)
+            old = replace(self._memory.rollouts()[0], age=1)
+            self._algo.digest([old], self._clock)
         self._digest()
         self._pass_over(self._minibatches, most=REHEARSED_UPDATES)
 

@@ -41,16 +41,15 @@ def test_warm_up_changes_no_bit_of_the_training(tmp_path, preset):
 
 def test_warm_up_goes_through_what_reuse_needs_and_changes_no_bit(tmp_path, monkeypatch):
     appraise, ages = Appraiser.appraise, []
-    monkeypatch.setattr(
-        Appraiser,
-        "appraise",
-        lambda self, rollout, engine: ages.append(rollout.age) or appraise(self, rollout, engine),
-    )
-    settings = {"algo_config": {"reuse": 1}}
-    for name, warmup in (("with", True), ("without", False)):
-        config = small_config(tmp_path / name, "ppo", warmup=warmup, **settings)
-        train(config)
-        assert ages[0] == warmup
+
+    def watched(self, rollout, engine):
+        ages.append(rollout.age)
+        appraise(self, rollout, engine)
+
+    monkeypatch.setattr(Appraiser, "appraise", watched)
+    for name, warmup, first in (("with", True, 1), ("without", False, 0)):
+        train(small_config(tmp_path / name, "ppo", warmup=warmup, algo_config={"reuse": 1}))
+        assert ages[0] == first
         assert set(ages) == {0, 1}
         ages.clear()
     assert policy_hash(tmp_path / "with") == policy_hash(tmp_path / "without")
