@@ -33,9 +33,9 @@ from PIL import Image, ImageDraw, ImageFont
 from briskrl import TrainConfig
 from briskrl.bench.learning import present_score
 from briskrl.bench.stopwatch import Stopwatch
-from briskrl.train.resolve import complete
-from briskrl.train.session import Session
-from briskrl.train.warmup import warm_up
+from briskrl.training.resolve import complete
+from briskrl.training.trainer import Session
+from briskrl.training.warmup import warm_up
 
 SIDES: dict[str, dict[str, object]] = {
     "fused": {"engine": "fused"},

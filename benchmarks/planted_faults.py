@@ -26,13 +26,13 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from briskrl.doctor.examine import BY_WALL, settle
-from briskrl.doctor.report import Finding
-from briskrl.doctor.turns import Loop, Turn, take_turn
+from briskrl.doctor.examination import BY_WALL, settle
+from briskrl.doctor.paired_turns import Loop, Turn, take_turn
+from briskrl.doctor.report.records import Finding
 from briskrl.fused.calibration.timing import torch_threads
-from tests.doctor.planted.plant import Plant
+from tests.doctor.planted.fault import Plant
+from tests.doctor.planted.runtime_faults import busy_core
 from tests.doctor.planted.sets import HEALTHY, SETS
-from tests.doctor.planted.surroundings import busy_core
 
 CHUNK_S = 2.0
 """Length of a turn in the long run."""

@@ -27,7 +27,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from briskrl.bench.paired import Duel
+from briskrl.bench.compare import Duel
 from briskrl.cli.train import read_words
 from briskrl.tune.config import TuneConfig
 from briskrl.tune.run import find_space, tune

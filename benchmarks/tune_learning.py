@@ -22,8 +22,8 @@ from typing import Any
 from engine_study import rank_test
 
 from briskrl import TrainConfig
+from briskrl.bench.compare import mean_of
 from briskrl.bench.learning import Curve, learning_curve
-from briskrl.bench.means import mean_of
 
 POINTS, GAMES = 8, 200
 

@@ -8,38 +8,37 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import briskrl.train as _train_package
 from briskrl.envs.announce import announce as _announce
 
 if TYPE_CHECKING:
-    from briskrl.algos.config import DQNConfig as DQNConfig
-    from briskrl.algos.config import OnPolicyConfig as OnPolicyConfig
+    from briskrl.algos.dqn.config import DQNConfig as DQNConfig
+    from briskrl.algos.ppo.config import OnPolicyConfig as OnPolicyConfig
     from briskrl.envs.gym.config import GymConfig as GymConfig
     from briskrl.envs.make import make_env as make_env
     from briskrl.envs.snake.config import SnakeConfig as SnakeConfig
-    from briskrl.train.config import Stage as Stage
-    from briskrl.train.config import TrainConfig as TrainConfig
-    from briskrl.train.evaluate import evaluate as evaluate
-    from briskrl.train.evaluate import load_policy as load_policy
-    from briskrl.train.loop import resume as resume
-    from briskrl.train.loop import train as train
+    from briskrl.training.config import Stage as Stage
+    from briskrl.training.config import TrainConfig as TrainConfig
+    from briskrl.training.evaluate import evaluate as evaluate
+    from briskrl.training.evaluate import load_policy as load_policy
+    from briskrl.training.loop import resume as resume
+    from briskrl.training.loop import train as train
 
 __version__ = "0.1.0"
 
 _ADDRESSES = {
-    "DQNConfig": "briskrl.algos.config",
+    "DQNConfig": "briskrl.algos.dqn.config",
     "GymConfig": "briskrl.envs.gym.config",
-    "OnPolicyConfig": "briskrl.algos.config",
+    "OnPolicyConfig": "briskrl.algos.ppo.config",
     "SnakeConfig": "briskrl.envs.snake.config",
-    "Stage": "briskrl.train.config",
-    "TrainConfig": "briskrl.train.config",
-    "evaluate": "briskrl.train.evaluate",
-    "load_policy": "briskrl.train.evaluate",
+    "Stage": "briskrl.training.config",
+    "TrainConfig": "briskrl.training.config",
+    "evaluate": "briskrl.training.evaluate",
+    "load_policy": "briskrl.training.evaluate",
     "make_env": "briskrl.envs.make",
-    "resume": "briskrl.train.loop",
+    "resume": "briskrl.training.loop",
+    "train": "briskrl.training.loop",
 }
 
 __all__ = [
@@ -57,17 +56,6 @@ __all__ = [
     "train",
 ]
 
-
-class _TrainPackage(ModuleType):
-    """The package `briskrl.train`, callable as the function of the same name that it holds."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return import_module("briskrl.train.loop").train(*args, **kwargs)
-
-
-# Importing any part of `briskrl.train` binds that name here to the package; being callable, the
-# package keeps `briskrl.train(config)` true in whatever order things are imported.
-_train_package.__class__ = _TrainPackage
 
 _announce()
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from briskrl.algos.engines import Engines
 from briskrl.algos.flops import Flops
-from briskrl.core.clock import Clock
+from briskrl.core.counters import Clock
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Minibatch, Rollout, State
 

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from briskrl.algos.config import DQNConfig, OnPolicyConfig
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.nets.actor_critic import ActorCritic
 from briskrl.nets.bodies import Body, FCNBody, MLPBody
-from briskrl.nets.build import QNetwork
 from briskrl.nets.heads import BoardHead, CellHead
+from briskrl.nets.q_network import QNetwork
 
 
 @dataclass(frozen=True, slots=True)

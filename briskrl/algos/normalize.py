@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from briskrl.algos.kernels import add_returns, add_rows
+from briskrl.algos.kernels.moments import add_returns, add_rows
 from briskrl.core.types import Array, Rollout
 
 Doubles = NDArray[np.float64]

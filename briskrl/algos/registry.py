@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from briskrl.algos.config import DQN_PRESETS, ON_POLICY_PRESETS
+from briskrl.algos.dqn.config import DQN_PRESETS
+from briskrl.algos.ppo.config import ON_POLICY_PRESETS
 from briskrl.core.registry import Registry
 
 
@@ -43,9 +44,9 @@ for _name, _preset in DQN_PRESETS.items():
         _name,
         AlgoEntry(
             summary=_DQN_SUMMARIES[_name],
-            config="briskrl.algos.config:DQNConfig",
-            factory="briskrl.algos.dqn:DQN",
-            policy="briskrl.algos.q_policy:QPolicy",
+            config="briskrl.algos.dqn.config:DQNConfig",
+            factory="briskrl.algos.dqn.agent:DQN",
+            policy="briskrl.algos.dqn.policy:QPolicy",
             preset=_preset,
         ),
     )
@@ -61,9 +62,9 @@ for _name, _preset in ON_POLICY_PRESETS.items():
         _name,
         AlgoEntry(
             summary=_ON_POLICY_SUMMARIES[_name],
-            config="briskrl.algos.config:OnPolicyConfig",
-            factory="briskrl.algos.on_policy:OnPolicyAgent",
-            policy="briskrl.algos.stochastic_policy:StochasticPolicy",
+            config="briskrl.algos.ppo.config:OnPolicyConfig",
+            factory="briskrl.algos.ppo.agent:OnPolicyAgent",
+            policy="briskrl.algos.ppo.policy:StochasticPolicy",
             preset=_preset,
             # PPO takes few large steps, which many games steady; the others take many small ones.
             run_preset={"num_envs": 1024 if _name == "ppo" else 64},

@@ -21,16 +21,16 @@ import psutil
 from gymnasium.vector import AsyncVectorEnv
 from numpy.typing import NDArray
 
-from briskrl.bench import paced
+from briskrl.bench import delay_env as paced
 from briskrl.bench.config import BackendsBench
 from briskrl.bench.stopwatch import per_second
 from briskrl.core.types import StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.pool import num_cores
+from briskrl.envs.gym.env_factory import EnvRecipe
 from briskrl.envs.gym.process import GymProcessEnv
-from briskrl.envs.gym.recipe import EnvRecipe
 from briskrl.envs.gym.sync import GymSyncEnv
+from briskrl.envs.gym.workers.pool import num_cores
 
 WALL, CPU = 0, 1
 BUSY_S = 0.002

@@ -20,22 +20,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from briskrl.algos.config import DQNConfig
-from briskrl.algos.dqn import DQN
+from briskrl.algos.dqn.agent import DQN
+from briskrl.algos.dqn.config import DQNConfig
 from briskrl.bench.config import EnginesBench
-from briskrl.core.clock import Clock
+from briskrl.core.counters import Clock
 from briskrl.core.rng import Streams
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Batch
-from briskrl.fused.calibration.products import fused_product, two_products
+from briskrl.fused.calibration.gemm_rates import fused_product, two_products
 from briskrl.fused.calibration.timing import Work
 from briskrl.nets.compute import Compute
-from briskrl.train.config import TrainConfig
-from briskrl.train.device import Arithmetic
-from briskrl.train.machine import known_machine, quick_machine
-from briskrl.train.resolve import complete
-from briskrl.train.session import Session
-from briskrl.train.warmup import warm_up
+from briskrl.training.config import TrainConfig
+from briskrl.training.device import Arithmetic
+from briskrl.training.machine_profile import known_machine, quick_machine
+from briskrl.training.resolve import complete
+from briskrl.training.trainer import Session
+from briskrl.training.warmup import warm_up
 
 BATCHES = (64, 512)
 UPDATES = 8

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from briskrl.bench import tape as tapes
+from briskrl.bench import recorded_play as tapes
 from briskrl.bench.config import EnvBench
+from briskrl.bench.recorded_play import Tape
 from briskrl.bench.stopwatch import Stopwatch, per_second
-from briskrl.bench.tape import Tape
 from briskrl.core.types import StepBuffers
 from briskrl.envs.native import NativeVecEnv
 from briskrl.envs.snake.config import SnakeConfig

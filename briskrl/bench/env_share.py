@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from briskrl.bench.compare import Duel
 from briskrl.bench.config import ShareBench
-from briskrl.bench.disguise import DisguisedCartPole
-from briskrl.bench.paired import Duel
+from briskrl.bench.padded_cartpole import DisguisedCartPole
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase
 from briskrl.envs.base import VecEnv
-from briskrl.train.config import TrainConfig
-from briskrl.train.session import Session
-from briskrl.train.warmup import warm_up
+from briskrl.training.config import TrainConfig
+from briskrl.training.trainer import Session
+from briskrl.training.warmup import warm_up
 
 
 @dataclass(frozen=True, slots=True)

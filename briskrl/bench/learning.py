@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from briskrl.algos.registry import ALGOS
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.core.registry import load_object
-from briskrl.train.config import TrainConfig
-from briskrl.train.evaluate import Agent, evaluate_agent
-from briskrl.train.resolve import complete
-from briskrl.train.session import Session
-from briskrl.train.warmup import warm_up
+from briskrl.training.config import TrainConfig
+from briskrl.training.evaluate import Agent, evaluate_agent
+from briskrl.training.resolve import complete
+from briskrl.training.trainer import Session
+from briskrl.training.warmup import warm_up
 
 
 @dataclass(slots=True)

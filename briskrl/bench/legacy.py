@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from briskrl.algos.config import DQNConfig
-from briskrl.algos.explore import linear
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.algos.dqn.exploration import linear
 from briskrl.core.types import Array, EpisodeStats, Floats, StepBuffers, iter_rows
 from briskrl.envs.base import VecEnv
 from briskrl.envs.snake.env import SnakeVecEnv

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from briskrl.bench.config import MachineBench
-from briskrl.fused.calibration.calls import CallCosts
-from briskrl.fused.calibration.memory import MemoryRates
-from briskrl.fused.calibration.products import ProductRate
-from briskrl.train.machine import measure_machine
+from briskrl.fused.calibration.call_overhead import CallCosts
+from briskrl.fused.calibration.gemm_rates import ProductRate
+from briskrl.fused.calibration.memory_rates import MemoryRates
+from briskrl.training.machine_profile import measure_machine
 
 
 @dataclass(frozen=True, slots=True)

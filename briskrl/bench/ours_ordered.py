@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from briskrl import __version__
-from briskrl.bench.ours import OurLoop
-from briskrl.train.resolve import load_config
+from briskrl.bench.train_loop import OurLoop
+from briskrl.training.resolve import load_config
 
 
 class Rounds:

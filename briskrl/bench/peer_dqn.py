@@ -8,13 +8,13 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from briskrl.algos.config import DQNConfig
+from briskrl.algos.dqn.config import DQNConfig
 from briskrl.bench.config import PeersBench
-from briskrl.bench.ours import OurLoop
+from briskrl.bench.train_loop import OurLoop
 from briskrl.core.errors import ConfigError
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
-from briskrl.train.config import TrainConfig
+from briskrl.training.config import TrainConfig
 
 LEARNING = DQNConfig(
     train_steps_ratio=0.03125,

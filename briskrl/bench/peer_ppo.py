@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from briskrl.algos.config import OnPolicyConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.bench.config import PeersBench
-from briskrl.bench.ours import OurLoop
 from briskrl.bench.ppo_terms import (
     CLEANRL_STYLE,
     COMMON,
@@ -25,6 +24,7 @@ from briskrl.bench.ppo_terms import (
     Scale,
     Terms,
 )
+from briskrl.bench.train_loop import OurLoop
 
 NOTES = (
     "Same environment, network, epochs, loss, optimiser and one thread on both sides, which take "

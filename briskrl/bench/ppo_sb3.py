@@ -15,7 +15,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from torch import nn
 
-from briskrl.algos.config import OnPolicyConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 
 WARM_ROUNDS = 2
 """Rounds before anything is timed: they hold first calls, and compiling where a peer compiles."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from briskrl.algos.config import OnPolicyConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.bench.ppo_sb3 import shared_arguments
 
 # JAX reads this when it is imported: one thread, as every side has.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from briskrl.algos.config import OnPolicyConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.envs.cartpole.config import CartPoleConfig
 from briskrl.envs.gym.config import GymConfig
-from briskrl.train.config import TrainConfig
+from briskrl.training.config import TrainConfig
 
 ENV = "CartPole-v1"
 

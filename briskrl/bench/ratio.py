@@ -17,13 +17,13 @@ from typing import Any
 
 import msgspec
 
-from briskrl.algos.config import RATIO_PRESETS, DQNConfig
+from briskrl.algos.dqn.config import RATIO_PRESETS, DQNConfig
+from briskrl.bench.compare import Mean, mean_of
 from briskrl.bench.config import RatioBench
 from briskrl.bench.learning import Arrival, Curve, learning_curve
-from briskrl.bench.means import Mean, mean_of
 from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError
-from briskrl.train.config import TrainConfig
+from briskrl.training.config import TrainConfig
 
 SCORES = {"snake": 15.0, "cartpole": 100.0, "gym:CartPole-v1": 100.0}
 """Scores to reach, unless another is asked for: well above chance, below where most runs end."""

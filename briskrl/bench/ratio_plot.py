@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
+from briskrl.bench.compare import mean_of
 from briskrl.bench.learning import Curve
-from briskrl.bench.means import mean_of
 from briskrl.bench.plot import Line, Panel, picture
 from briskrl.bench.ratio import RatioFigures
 from briskrl.core.errors import ConfigError

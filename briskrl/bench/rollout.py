@@ -14,17 +14,17 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from briskrl.algos.config import OnPolicyConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.bench.config import RolloutBench
 from briskrl.core.errors import BriskError
 from briskrl.core.types import Row
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.memory.base import RolloutMemory
 from briskrl.memory.rollout import RolloutBuffer
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import complete
-from briskrl.train.session import Session
-from briskrl.train.warmup import warm_up
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
+from briskrl.training.trainer import Session
+from briskrl.training.warmup import warm_up
 
 OBS: Final = "flood"
 FIRST_ROLLOUTS = 8

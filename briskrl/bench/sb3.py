@@ -14,7 +14,7 @@ from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from briskrl.algos.config import DQNConfig
+from briskrl.algos.dqn.config import DQNConfig
 from briskrl.core.types import Array, StepBuffers
 from briskrl.envs.snake.env import SnakeVecEnv
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from briskrl.bench.config import PeersBench
-from briskrl.bench.ordered import Ordered
 from briskrl.bench.ppo_terms import Scale
-from briskrl.bench.relay import one_core
+from briskrl.bench.process import Ordered
+from briskrl.bench.steadiness import one_core
 from briskrl.core.errors import ConfigError, nearest
 
 LEARNERS = {

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from briskrl.bench.pairs import cost_ratio, standard_error
-from briskrl.bench.relay import Relay
-from briskrl.bench.samples import Samples, early_speed, late_cost_ratio
+from briskrl.bench.compare import cost_ratio, standard_error
+from briskrl.bench.progress_sampler import Samples, early_speed, late_cost_ratio
+from briskrl.bench.steadiness import Relay
 from briskrl.bench.stopwatch import per_second
 from briskrl.core.errors import ConfigError
-from briskrl.train.config import TrainConfig
-from briskrl.train.loop import train
-from briskrl.train.report import RunResult
+from briskrl.training.config import TrainConfig
+from briskrl.training.loop import train
+from briskrl.training.reporter import RunResult
 
 EPISODES_EARLY_PER_ENV = 5
 

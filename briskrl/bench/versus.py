@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from briskrl.algos.config import DQNConfig
-from briskrl.bench import tape as tapes
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.bench import recorded_play as tapes
 from briskrl.bench.config import LegacyBench
 from briskrl.bench.env import replay
 from briskrl.bench.legacy import (
@@ -29,13 +29,13 @@ from briskrl.bench.legacy import (
     games_of,
     push_one_by_one,
 )
-from briskrl.bench.ours import OurLoop
 from briskrl.bench.stopwatch import Stopwatch
+from briskrl.bench.train_loop import OurLoop
 from briskrl.core.types import Decision, StepBuffers
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
 from briskrl.memory.replay import ReplayBuffer
-from briskrl.train.config import TrainConfig
+from briskrl.training.config import TrainConfig
 
 Measured = NDArray[np.float64]
 

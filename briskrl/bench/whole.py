@@ -15,7 +15,7 @@ from briskrl.bench.config import PeersBench
 from briskrl.bench.ppo_terms import WHOLE, guest_settings, whole_config
 from briskrl.bench.sides import LEARNERS, Sides, measure_sides
 from briskrl.core.config import to_toml
-from briskrl.train.resolve import complete
+from briskrl.training.resolve import complete
 
 NOTES = (
     "Each side in its own process, in turns of whole rollouts and the learning from them; medians "

@@ -20,7 +20,7 @@ from briskrl.core.errors import BriskError
 from briskrl.core.types import Ints, StepBuffers
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.env import WildfireVecEnv
-from briskrl.envs.wildfire.pool import prepare
+from briskrl.envs.wildfire.landscape_pool import prepare
 from briskrl.envs.wildfire.simulate import Simulator
 
 FIRES_PER_TURN = 500

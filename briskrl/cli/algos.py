@@ -6,9 +6,10 @@ import json
 
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import Parser, show
-from briskrl.cli.listing import columns, options
+from briskrl.cli.tables import options
 from briskrl.core.config import field_defaults
-from briskrl.train.resolve import algo_config_class
+from briskrl.core.format import columns
+from briskrl.training.resolve import algo_config_class
 
 EXAMPLES = """\
 examples:

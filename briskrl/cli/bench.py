@@ -14,12 +14,12 @@ from briskrl.bench.config import (
     RolloutBench,
     WildfireBench,
 )
-from briskrl.cli.bench_table import tell
 from briskrl.cli.flags import Parser, add_flags, flag_layer, flag_name
-from briskrl.cli.listing import columns
+from briskrl.cli.tables import tell
 from briskrl.core.config import build, field_hints
 from briskrl.core.errors import BriskError, ConfigError, nearest
-from briskrl.train.resolve import env_config_class
+from briskrl.core.format import columns
+from briskrl.training.resolve import env_config_class
 
 TRAIN_STEPS = 2_000_000
 """Long enough for costs that grow with time to show."""

@@ -14,12 +14,12 @@ from briskrl.cli.flags import Parser
 from briskrl.cli.targets import find_folder
 from briskrl.core.config import to_toml
 from briskrl.core.errors import BriskError, ConfigError
-from briskrl.train.config import TrainConfig
+from briskrl.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from briskrl.doctor.experiments import Subject
-    from briskrl.doctor.report import Report
-    from briskrl.doctor.subject import TrainSubject
+    from briskrl.doctor.experiments.base import Subject
+    from briskrl.doctor.report.records import Report
+    from briskrl.doctor.train_target import TrainSubject
 
 LEAST_BUDGET, PROFILED_S = 5.0, 10.0
 LEGACY = "legacy"
@@ -131,19 +131,19 @@ def _subject(target: str | None, words: list[str]) -> tuple[Any, TrainConfig | N
     config, asked = read_words(words)
     if asked.print_config:
         raise ConfigError("--print-config belongs to brisk train.")
-    from briskrl.doctor.subject import TrainSubject
+    from briskrl.doctor.train_target import TrainSubject
 
     subject = TrainSubject(replace(config, run_dir=None), name=target or config.env)
     if folder is not None:
-        from briskrl.doctor.runs import describe_run
+        from briskrl.doctor.run_notes import describe_run
 
         subject.told += describe_run(folder)
     return subject, config
 
 
 def _examine(subject: Subject, args: argparse.Namespace) -> Report:
-    from briskrl.doctor.examine import examine
-    from briskrl.train.signals import StopRequest
+    from briskrl.doctor.examination import examine
+    from briskrl.training.signals import StopRequest
 
     progress = _Progress()
     try:
@@ -163,7 +163,7 @@ def _examine(subject: Subject, args: argparse.Namespace) -> Report:
 
 
 def _profile(subject: Subject, args: argparse.Namespace) -> dict[str, Any]:
-    from briskrl.doctor.examine import settle
+    from briskrl.doctor.examination import settle
     from briskrl.doctor.profile import profile
 
     print(f"profiling ({args.profile})", file=sys.stderr, flush=True)
@@ -175,8 +175,8 @@ def _profile(subject: Subject, args: argparse.Namespace) -> dict[str, Any]:
 def _apply(
     subject: TrainSubject, config: TrainConfig, report: Report, args: argparse.Namespace
 ) -> Report:
+    from briskrl.doctor.apply_advice import advice, prove
     from briskrl.doctor.changes import changed
-    from briskrl.doctor.proof import advice, prove
 
     advised = advice(report.findings, altering=args.apply_all)
     if not advised.changes:
@@ -196,13 +196,13 @@ def _apply(
 
 def _answer(report: Report, args: argparse.Namespace) -> int:
     if args.html:
-        from briskrl.doctor.html import as_html
+        from briskrl.doctor.report.html import as_html
 
         Path(args.html).write_text(as_html(report))
     if args.json:
         print(json.dumps(report.as_json(), allow_nan=False))
     else:
-        from briskrl.doctor.text import describe
+        from briskrl.doctor.report.terminal import describe
 
         print(describe(report))
         if args.html:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from briskrl.bench.config import ShareBench
-from briskrl.cli.bench_table import tell
 from briskrl.cli.flags import Parser, add_flags
+from briskrl.cli.tables import tell
 from briskrl.cli.train import read_words
 from briskrl.core.errors import ConfigError
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 from briskrl.cli.flags import Parser
-from briskrl.cli.listing import columns, options
+from briskrl.cli.tables import options
 from briskrl.core.config import field_defaults
+from briskrl.core.format import columns
 from briskrl.envs.registry import ENVS
-from briskrl.train.resolve import env_config_class
+from briskrl.training.resolve import env_config_class
 
 EXAMPLES = """\
 examples:

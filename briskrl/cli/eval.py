@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
+from briskrl.cli.eval_targets import load_agent, read_words
 from briskrl.cli.flags import Parser
-from briskrl.cli.players import load_agent, read_words
 
 if TYPE_CHECKING:
-    from briskrl.train.evaluate import Agent, EvalResult
+    from briskrl.training.evaluate import Agent, EvalResult
 
 EPISODES = 100
 """Games played unless told otherwise."""
@@ -55,7 +55,7 @@ def run(argv: list[str]) -> int:
     agent, name = load_agent(words, options.player, options.seed)
     if options.suite is not None:
         return _run_suite(agent, name, options, as_json=words.args.json)
-    from briskrl.train.evaluate import evaluate_agent
+    from briskrl.training.evaluate import evaluate_agent
 
     result = evaluate_agent(agent, episodes=options.episodes or EPISODES, seed=options.seed)
     if words.args.json:
@@ -67,7 +67,7 @@ def run(argv: list[str]) -> int:
 
 
 def _run_suite(agent: Agent, name: str, options: EvalOptions, *, as_json: bool) -> int:
-    from briskrl.train.suites import run_suite
+    from briskrl.training.evaluate import run_suite
 
     assert options.suite is not None
     report = run_suite(agent, options.suite, episodes=options.episodes, seed=options.seed)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from briskrl.cli.eval_targets import load_agent, read_words
 from briskrl.cli.flags import Parser
-from briskrl.cli.players import load_agent, read_words
 from briskrl.core.errors import BriskError, ConfigError
 
 if TYPE_CHECKING:
-    from briskrl.train.evaluate import Agent
+    from briskrl.training.evaluate import Agent
 
 EXAMPLES = """\
 examples:

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from briskrl.cli.listing import count, duration, number, percent, shares
+from briskrl.core.format import count, duration, number, percent, shares
 
 if TYPE_CHECKING:
-    from briskrl.train.evaluate import EvalResult
-    from briskrl.train.report import Progress, Reporter, RunInfo, RunResult
+    from briskrl.training.evaluate import EvalResult
+    from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult
 
 WARMING = "warming up (the first start compiles; later starts read the cache)"
 ROW_SECONDS = 5.0

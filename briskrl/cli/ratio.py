@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from briskrl.bench.config import RatioBench
 from briskrl.cli.flags import Parser, add_flags
-from briskrl.cli.listing import columns, count
 from briskrl.cli.train import read_words
 from briskrl.core.errors import ConfigError
+from briskrl.core.format import columns, count
 
 if TYPE_CHECKING:
-    from briskrl.bench.means import Mean
+    from briskrl.bench.compare import Mean
     from briskrl.bench.ratio import PresetFigures, RatioFigures
 
 STEPS = 500_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from briskrl.cli.flags import Parser, read_word
 from briskrl.cli.targets import find_run
 from briskrl.core.config import Setting, build, field_hints
-from briskrl.train.config import TrainConfig
+from briskrl.training.config import TrainConfig
 
 EXAMPLES = """\
 examples:
@@ -33,8 +33,8 @@ def run(argv: list[str]) -> int:
     args = parser.parse(argv)
     folder = find_run(args.RUN)
     steps = None if args.steps is None else _steps(args.steps)
-    from briskrl.cli.session import drive
-    from briskrl.train.loop import resume
+    from briskrl.cli.run_command import drive
+    from briskrl.training.loop import resume
 
     return drive(
         lambda reporter: resume(folder, steps=steps, engine=args.engine, reporter=reporter),

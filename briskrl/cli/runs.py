@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from briskrl.cli.flags import Parser
-from briskrl.cli.listing import columns, count, duration, number
 from briskrl.cli.targets import RUNS, run_folders
 from briskrl.core.errors import RunFolderError
+from briskrl.core.format import columns, count, duration, number
 
 EXAMPLES = """\
 examples:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import Parser, add_flags, clashes, flag_layer
-from briskrl.cli.listing import columns
 from briskrl.core.config import Setting, build, to_dict, to_toml
 from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import BriskError, ConfigError
+from briskrl.core.format import columns
 from briskrl.envs.registry import ENVS
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import algo_config_class, env_config_class, resolve
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import algo_config_class, env_config_class, resolve
 
 OWN = "own"
 """Section of the flags of commands that take those of training besides."""
@@ -56,8 +56,8 @@ def run(argv: list[str]) -> int:
     if args.print_config:
         print(json.dumps(to_dict(config)) if args.json else to_toml(config).rstrip("\n"))
         return 0
-    from briskrl.cli.session import drive
-    from briskrl.train.loop import train
+    from briskrl.cli.run_command import drive
+    from briskrl.training.loop import train
 
     return drive(lambda reporter: train(config, reporter=reporter), as_json=args.json)
 

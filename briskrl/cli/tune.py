@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from briskrl.cli.flags import Parser, add_flags, show
-from briskrl.cli.listing import columns, count, duration
 from briskrl.cli.progress import command_name
 from briskrl.cli.train import read_words
 from briskrl.core.config import to_toml
 from briskrl.core.config_file import PARSERS
 from briskrl.core.errors import ConfigError
+from briskrl.core.format import columns, count, duration
 from briskrl.tune.config import TuneConfig
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run(argv: list[str]) -> int:
     config = replace(config, run_dir=None)
     path = Path(settings.out or _default_name(config.env, config.algo))
     _check_writable(path, settings.force)
-    from briskrl.train.signals import StopRequest
+    from briskrl.training.signals import StopRequest
     from briskrl.tune.run import tune
 
     show_progress = _reporter(sys.stderr)

@@ -4,7 +4,7 @@ A config class is a frozen standard-library dataclass. Its ranges are annotation
 the string under each field is its help, and an optional `check()` returns one sentence for every
 combination that cannot work; `ALIASES` are other names of its fields. A value carries its source,
 so that an error can name the file and line or the flag. `briskrl.core.config_file` reads files;
-`briskrl.train.resolve` merges everything.
+`briskrl.training.resolve` merges everything.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from briskrl.core.arrays import aligned_zeros
 from briskrl.core.spec import BoxSpec, EnvSpec, MultiDiscreteSpec, SubsetSpec
 
 Array = NDArray[Any]
@@ -330,3 +330,20 @@ def iter_rows(stats: EpisodeStats) -> Iterator[tuple[int, int, float, float, boo
         stats.cause.tolist(),
         strict=True,
     )
+
+
+ALIGNMENT = 64
+"""Bytes: one cache line and one AVX-512 register."""
+
+
+def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """A zeroed array whose memory begins on a cache line.
+
+    Matrix products may take another code path, and so round differently, when the alignment of
+    their inputs differs; a fixed alignment keeps runs equal to the bit across processes.
+    """
+    item = np.dtype(dtype)
+    size = prod(shape) * item.itemsize
+    raw = np.zeros(size + ALIGNMENT, np.uint8)
+    begin = -raw.ctypes.data % ALIGNMENT
+    return raw[begin : begin + size].view(item).reshape(shape)

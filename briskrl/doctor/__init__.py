@@ -5,6 +5,6 @@ parts and call `diagnose`.
 """
 
 from briskrl.core.phase import PhaseTimer
-from briskrl.doctor.code import diagnose
+from briskrl.doctor.custom_loop import diagnose
 
 __all__ = ["PhaseTimer", "diagnose"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from briskrl.train.config import TrainConfig
+from briskrl.training.config import TrainConfig
 
 Changes = Mapping[str, Any]
 """Values by field of TrainConfig, or by table and field: `algo_config.batch_size`."""

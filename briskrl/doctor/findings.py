@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from briskrl.doctor.experiments import Experiment
-from briskrl.doctor.report import Finding, Outcome
+from briskrl.doctor.experiments.base import Experiment
+from briskrl.doctor.report.records import Finding, Outcome
 
 TITLES = {
     "engine": "another engine computes the same networks faster",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from briskrl.algos.config import DQNConfig
+from briskrl.algos.dqn.config import DQNConfig
 from briskrl.bench.legacy import (
     LegacyReplay,
     LegacyTrainer,
@@ -24,8 +24,8 @@ from briskrl.bench.legacy import (
 )
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import EpisodeStats
-from briskrl.doctor.experiments import Experiment, Skipped
-from briskrl.doctor.watch import Observation
+from briskrl.doctor.experiments.base import Experiment, Skipped
+from briskrl.doctor.observation import Observation
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
 

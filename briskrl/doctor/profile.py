@@ -10,8 +10,8 @@ from time import perf_counter
 from typing import Any, Literal, get_args
 
 from briskrl.core.errors import ConfigError
-from briskrl.doctor.spy import watch_with, why_failed
-from briskrl.doctor.turns import Loop, take_turn
+from briskrl.doctor.paired_turns import Loop, take_turn
+from briskrl.doctor.py_spy import watch_with, why_failed
 
 Kind = Literal["cprofile", "torch", "pyspy"]
 KINDS: tuple[str, ...] = get_args(Kind)

@@ -9,8 +9,8 @@ from math import erfc, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from briskrl.doctor.report import Finding, Gain
-from briskrl.doctor.watch import Observation, Stretch
+from briskrl.doctor.observation import Observation, Stretch
+from briskrl.doctor.report.records import Finding, Gain
 
 SLOW_START, LOST_S = 1.5, 0.5
 """How many times the settled cost a slow start is, and how much it must have cost in all."""

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from briskrl.core.types import Array, Ints, StepBuffers
-from briskrl.envs import kernels as at
+from briskrl.envs.kernels import step_loop
 
 CAN_SHARE = hasattr(os, "sched_yield")
 """Whether the system lets compiled code offer its core to others while it waits."""
@@ -111,12 +111,15 @@ class Crew:
 
 def new_board(num_lanes: int, num_chunks: int) -> Ints:
     """A board on which nothing is called for; every lane owns an equal part of the chunks."""
-    board = np.zeros(at.BOARD_LANE + num_lanes * at.BOARD_LINE, np.int64)
-    board[at.BOARD_LANES], board[at.BOARD_CHUNKS] = num_lanes, num_chunks
+    board = np.zeros(step_loop.BOARD_LANE + num_lanes * step_loop.BOARD_LINE, np.int64)
+    board[step_loop.BOARD_LANES], board[step_loop.BOARD_CHUNKS] = (
+        num_lanes,
+        num_chunks,
+    )
     cuts = [num_chunks * lane // num_lanes for lane in range(num_lanes + 1)]
-    lanes = board[at.BOARD_LANE :].reshape(num_lanes, at.BOARD_LINE)
-    lanes[:, at.LANE_FIRST] = cuts[:-1]
-    lanes[:, at.LANE_END] = lanes[:, at.LANE_NEXT] = cuts[1:]
+    lanes = board[step_loop.BOARD_LANE :].reshape(num_lanes, step_loop.BOARD_LINE)
+    lanes[:, step_loop.LANE_FIRST] = cuts[:-1]
+    lanes[:, step_loop.LANE_END] = lanes[:, step_loop.LANE_NEXT] = cuts[1:]
     return board
 
 

@@ -23,11 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from briskrl.core.spec import DiscreteSpec, EnvSpec, SubsetSpec
 from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers, action_layout
-from briskrl.envs import kernels
-from briskrl.envs.asked import check_buffers, checked_actions, reset_mask
 from briskrl.envs.crew import CAN_SHARE, Crew, new_board
-from briskrl.envs.episodes import Aggregates, EpisodeLog
+from briskrl.envs.episode_log import Aggregates, EpisodeLog
+from briskrl.envs.kernels import episode_log as episode_log_kernels
 from briskrl.envs.seeding import Seeds, seed_rows
+from briskrl.envs.validation import check_buffers, checked_actions, reset_mask
 
 Infos = dict[str, Any]
 
@@ -58,7 +58,7 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
     `metadata["autoreset_mode"]` says what happens to ended games; `step_into` and `step` both
     follow it. Trainers use SAME_STEP, the default, which wastes no step.
 
-    A family gives its compiled `_step` and `_share` (see `kernels.share_of`), and in its own
+    A family gives its compiled `_step` and `_share` (see `step_loop.share_of`), and in its own
     `__init__` the arrays that they work on: `_rules` and `_words`, whose first N rows are `_games`.
     """
 
@@ -317,15 +317,15 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
     def _episode_infos(self, rows: NDArray[np.float64]) -> Mapping[str, Array]:
         """The records that infos show, by key, one per row of the log."""
         return {
-            "score": rows[:, kernels.REC_SCORE].astype(np.int32),
-            "episode_steps": rows[:, kernels.REC_STEPS].astype(np.int32),
-            "return": rows[:, kernels.REC_RETURN].astype(np.float32),
-            "cause": rows[:, kernels.REC_CAUSE].astype(np.uint8),
+            "score": rows[:, episode_log_kernels.REC_SCORE].astype(np.int32),
+            "episode_steps": rows[:, episode_log_kernels.REC_STEPS].astype(np.int32),
+            "return": rows[:, episode_log_kernels.REC_RETURN].astype(np.float32),
+            "cause": rows[:, episode_log_kernels.REC_CAUSE].astype(np.uint8),
         }
 
     def _infos(self, ended: Bools) -> Infos:
         rows = self._log.latest()
-        envs = rows[:, kernels.REC_ENV].astype(np.int64)
+        envs = rows[:, episode_log_kernels.REC_ENV].astype(np.int64)
         records: Infos = {}
         for key, values in self._episode_infos(rows).items():
             records[key] = np.zeros(self.num_envs, values.dtype)

@@ -60,7 +60,7 @@ class EnvFamily:
     players: Mapping[str, Player] = field(default_factory=dict)
     """Hand-written players by name, the best first."""
     suites: Mapping[str, str] = field(default_factory=dict)
-    """Official evaluations by name: addresses "module:function" of `briskrl.envs.suites.Suite`."""
+    """Official evaluations by name: addresses "module:function" of an `evaluation_suites.Suite`."""
     teacher: str = ""
     """Address "module:function" of (env, name) -> Teacher; empty if nobody can demonstrate."""
     teachers: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ ENVS.add(
         factory="briskrl.envs.snake.env:build",
         players={
             "heuristic": Player(
-                "briskrl.envs.snake.heuristic:heuristic_actions",
+                "briskrl.envs.snake.players:heuristic_actions",
                 needs={"obs": "flood", "actions": "relative", "mirror": False},
             )
         },
@@ -128,7 +128,7 @@ ENVS.add(
         summary="CartPole-v1 of Gymnasium, compiled",
         config="briskrl.envs.cartpole.config:CartPoleConfig",
         factory="briskrl.envs.cartpole.env:build",
-        players={"heuristic": Player("briskrl.envs.cartpole.heuristic:heuristic_actions")},
+        players={"heuristic": Player("briskrl.envs.cartpole.players:heuristic_actions")},
     ),
 )
 _ALL_ACTIONS = {"actions": "full", "mask": "none"}
@@ -173,7 +173,7 @@ ENVS.add(
                 "wildfire-own",
             )
         },
-        teacher="briskrl.envs.wildfire.planning.demonstrate:Demonstrator",
+        teacher="briskrl.envs.wildfire.planning.teacher:Demonstrator",
         teachers=("dpv", *_BASELINES, "random"),
     ),
 )
@@ -183,7 +183,7 @@ ENVS.add(
         name="gym",
         summary="Any Gymnasium environment by its id, as in gym:CartPole-v1",
         config="briskrl.envs.gym.config:GymConfig",
-        factory="briskrl.envs.gym.choose:build",
+        factory="briskrl.envs.gym.backend_selection:build",
         member="CartPole-v1",
     ),
 )
@@ -192,7 +192,7 @@ ENVS.add(
     EnvFamily(
         name="given",
         summary="A vector environment passed from Python: train(config, env=...)",
-        config="briskrl.envs.given:GivenConfig",
-        factory="briskrl.envs.given:build",
+        config="briskrl.envs.external:GivenConfig",
+        factory="briskrl.envs.external:build",
     ),
 )

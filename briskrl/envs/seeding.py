@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.types import Bools
-from briskrl.envs import kernels
+from briskrl.envs.kernels import rng as rng_kernels
 
 Seeds = int | Sequence[int | None] | None
 """n seeds env i with n + i; a list gives one seed (or None) each; None lets the streams go on."""
@@ -51,7 +51,7 @@ def seed_rows(states: NDArray[np.uint64], seeded: Bools, seed: Seeds, which: Boo
 
 def first_states(seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The first random states of envs with these seeds: one SplitMix64 output each."""
-    z = seeds + kernels.GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * kernels.MIX_1
-    z = (z ^ (z >> np.uint64(27))) * kernels.MIX_2
+    z = seeds + rng_kernels.GOLDEN
+    z = (z ^ (z >> np.uint64(30))) * rng_kernels.MIX_1
+    z = (z ^ (z >> np.uint64(27))) * rng_kernels.MIX_2
     return cast("NDArray[np.uint64]", z ^ (z >> np.uint64(31)))

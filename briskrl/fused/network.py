@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from briskrl.core.arrays import aligned_zeros
-from briskrl.core.types import Array
-from briskrl.fused.kernels import ONE_AT, PADDING, Net, Optimiser, Reading, Work
-from briskrl.fused.plan import Plan
-from briskrl.nets.flat import FlatParameters
-from briskrl.nets.guard import GuardedAdam
-from briskrl.nets.inputs import MAX_DEVIATIONS, Inputs
+from briskrl.core.types import Array, aligned_zeros
+from briskrl.fused.kernels.structs import ONE_AT, PADDING, Net, Optimiser, Reading, Work
+from briskrl.fused.layer_table import Plan
+from briskrl.nets.flat_parameters import FlatParameters
+from briskrl.nets.input_scaling import MAX_DEVIATIONS, Inputs
+from briskrl.nets.safe_adam import GuardedAdam
 
 
 def build_net(plan: Plan, flat: FlatParameters) -> Net:

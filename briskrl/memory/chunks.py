@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from briskrl.core.types import Array, Ints
-from briskrl.memory.kernels import TRUNCATED
+from briskrl.memory.kernels.ring import TRUNCATED
 from briskrl.memory.ring import Ring
 
 TARGET_BYTES = 8 << 20

@@ -10,4 +10,4 @@ from briskrl.memory.base import Memory
 MEMORIES: Registry[Callable[..., Memory]] = Registry("memory")
 MEMORIES.add("replay", "briskrl.memory.replay:ReplayBuffer")
 MEMORIES.add("rollout", "briskrl.memory.rollout:RolloutBuffer")
-MEMORIES.add("prioritized", "briskrl.memory.priority:PrioritizedReplay")
+MEMORIES.add("prioritized", "briskrl.memory.prioritized:PrioritizedReplay")

@@ -20,9 +20,9 @@ from briskrl.core.types import (
     State,
     StepBuffers,
 )
-from briskrl.memory import kernels
 from briskrl.memory.chunks import RingChunks
-from briskrl.memory.coding import Coding, codes_of
+from briskrl.memory.codec_buffers import Coding, codes_of
+from briskrl.memory.kernels import ring as ring_kernels
 from briskrl.memory.ring import Ring
 
 MAX_BOUND = 8
@@ -67,7 +67,7 @@ class ReplayBuffer:
         self.ring = Ring.allocate(spec, self.num_rows * num_envs, coded=codec is not None)
         self.cursor: Ints = np.zeros((2, num_envs), np.int64)
         """(2, N): next row and number of writes of every env."""
-        self._counts: Ints = self.cursor[kernels.COUNT]
+        self._counts: Ints = self.cursor[ring_kernels.COUNT]
         self._chunks = RingChunks(self.ring, num_rows=self.num_rows, num_envs=num_envs)
         self._versions_seen = False
         self._size = 0
@@ -135,7 +135,7 @@ class ReplayBuffer:
             arguments = self._bound_arguments(before, decision, after)
         if self._coding is not None and after.truncated.any():
             raise ValueError("Truncated episodes cannot be kept as codes: their ends have none.")
-        self._size += kernels.write_rows(*arguments)
+        self._size += ring_kernels.write_rows(*arguments)
 
     def sample(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
         """Fill the first `updates` batches of `out`, drawing with replacement.
@@ -144,7 +144,7 @@ class ReplayBuffer:
             ValueError: Nothing can be sampled yet, or `out` has room for fewer updates.
         """
         draws = self.draw(rng, updates, out)
-        kernels.choose_uniform(
+        ring_kernels.choose_uniform(
             draws,
             self.cursor,
             self.num_rows,
@@ -185,7 +185,7 @@ class ReplayBuffer:
             obs, next_obs = _batches_of(out.obs, ring.obs), _batches_of(out.next_obs, ring.obs)
         else:
             obs, next_obs = coding.room(out)
-        kernels.gather(
+        ring_kernels.gather(
             self.num_envs,
             self.n_step,
             self.gamma,
@@ -209,7 +209,7 @@ class ReplayBuffer:
             coding.decode(updates, out)
 
     def views(self, out: Batch) -> dict[str, Array] | None:
-        """The fields of `out` as `kernels.gather` fills them; None if codes have to be decoded."""
+        """The fields of `out` as `gather` fills them; None if codes have to be decoded."""
         if self._coding is not None:
             return None
         ring = self.ring
@@ -226,11 +226,11 @@ class ReplayBuffer:
         """End the episodes under way: each env's last transition is truncated at `now`."""
         ring = self.ring
         envs = np.flatnonzero(self._counts)
-        rows = (self.cursor[kernels.HEAD, envs] - 1) % self.num_rows
+        rows = (self.cursor[ring_kernels.HEAD, envs] - 1) % self.num_rows
         slots = rows * self.num_envs + envs
         under_way = ring.flags[slots] == 0
         slots, envs = slots[under_way], envs[under_way]
-        ring.flags[slots] = kernels.TRUNCATED
+        ring.flags[slots] = ring_kernels.TRUNCATED
         ring.final_obs[slots] = _rows_of(self._obs_of(now), self.num_envs, ring.obs)[envs]
         if ring.mask.shape[1]:
             ring.final_mask[slots] = self._mask_of(now.mask, self.num_envs)[envs]
@@ -335,7 +335,7 @@ class ReplayBuffer:
         """
         if ids is None:
             return self.everyone
-        if not kernels.ids_are_distinct(ids, self._ids_seen):
+        if not ring_kernels.ids_are_distinct(ids, self._ids_seen):
             raise ValueError(f"ids must be distinct and from 0 to {self.num_envs - 1}.")
         return ids
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from briskrl.core.arrays import aligned_zeros
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import (
     KNOWN_OF_STEPS,
@@ -26,8 +25,9 @@ from briskrl.core.types import (
     State,
     StepBuffers,
     action_layout,
+    aligned_zeros,
 )
-from briskrl.memory.kernels import deal
+from briskrl.memory.kernels.shuffle import deal
 
 RECORDED = ("obs", "action", "log_prob", "reward", "terminated", "truncated", "mask")
 """What a saved rollout consists of, besides the final observations of ended episodes."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from briskrl.core.spec import ArraySpec
 from briskrl.nets.bodies import Body, BodyOptions, FCNBody, ResidualBlock, build_body
 from briskrl.nets.heads import BoardHead, CellHead
-from briskrl.nets.inputs import Inputs
+from briskrl.nets.input_scaling import Inputs
 
 _HIDDEN_GAIN = 2**0.5
 _POLICY_GAIN = 0.01

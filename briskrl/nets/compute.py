@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
@@ -79,3 +79,10 @@ class Compute:
         if self.device.type == "cuda":
             return tensor.pin_memory().to(self.device, non_blocking=True)
         return tensor.to(self.device)
+
+
+def pieces(size: int, count: int) -> Iterator[slice]:
+    """Cut `size` rows into `count` slices of nearly equal length, none of them empty."""
+    count = min(size, count)
+    for i in range(count):
+        yield slice(size * i // count, size * (i + 1) // count)

@@ -9,15 +9,15 @@ from statistics import median
 from time import perf_counter
 from typing import Protocol
 
-from briskrl.bench.paired import Duel, Estimate
+from briskrl.bench.compare import Duel, Estimate
 from briskrl.core.errors import BriskError, ConfigError
-from briskrl.envs.given import GIVEN
-from briskrl.train.config import TrainConfig
-from briskrl.train.machine import num_cores
-from briskrl.train.meta import timestamp
-from briskrl.train.session import Session
+from briskrl.envs.external import GIVEN
+from briskrl.training.config import TrainConfig
+from briskrl.training.machine_profile import num_cores
+from briskrl.training.storage.run_metadata import timestamp
+from briskrl.training.trainer import Session
+from briskrl.tune.cache import Remembered, recall, remember, target_key
 from briskrl.tune.config import TuneConfig
-from briskrl.tune.memory import Remembered, recall, remember, target_key
 from briskrl.tune.search import Findings, Progress, Search
 from briskrl.tune.space import Point, Space
 from briskrl.tune.trials import TrialError, Trials, for_trial

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from briskrl.bench.paired import estimate
+from briskrl.bench.compare import estimate
 from briskrl.tune.space import Point
 from briskrl.tune.trials import TrialError
 

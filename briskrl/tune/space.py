@@ -14,10 +14,11 @@ from itertools import product
 from math import log2
 from typing import Any
 
-from briskrl.algos.config import DQNConfig, OnPolicyConfig
-from briskrl.envs.gym.compiled.offer import offer
-from briskrl.envs.gym.recipe import EnvRecipe
-from briskrl.train.config import TrainConfig
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.envs.gym.compiled.lookup import offer
+from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.training.config import TrainConfig
 from briskrl.tune.config import TuneConfig
 
 SMALLEST = 8

@@ -17,12 +17,12 @@ import psutil
 import torch
 from numba.core import event
 
-from briskrl.algos.config import DQNConfig
+from briskrl.algos.dqn.config import DQNConfig
 from briskrl.core.errors import BriskError
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import complete
-from briskrl.train.session import Session
-from briskrl.train.warmup import warm_up
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
+from briskrl.training.trainer import Session
+from briskrl.training.warmup import warm_up
 from briskrl.tune.config import Objective
 from briskrl.tune.space import Point, Space
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from briskrl.algos.config import OnPolicyConfig
-from briskrl.algos.on_policy import OnPolicyAgent
-from briskrl.core.clock import Clock
+from briskrl.algos.ppo.agent import OnPolicyAgent
+from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.core.counters import Clock
 from briskrl.core.rng import Streams
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec
 from briskrl.core.types import Decision, Minibatch, Rollout, action_layout

@@ -7,11 +7,12 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from briskrl.algos.config import DQN_PRESETS, DQNConfig, OnPolicyConfig
-from briskrl.algos.dqn import DQN
+from briskrl.algos.dqn.agent import DQN
+from briskrl.algos.dqn.config import DQN_PRESETS, DQNConfig
 from briskrl.algos.flops import Flops
-from briskrl.algos.on_policy import OnPolicyAgent
-from briskrl.core.clock import Clock
+from briskrl.algos.ppo.agent import OnPolicyAgent
+from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.core.counters import Clock
 from briskrl.core.rng import Streams
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Batch, Decision, Minibatch

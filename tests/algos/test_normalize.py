@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from briskrl.algos.normalize import RewardScale, RunningMoments
-from briskrl.core.clock import Clock
+from briskrl.core.counters import Clock
 from tests.algos.rollouts import collect, config, make, spec
 
 

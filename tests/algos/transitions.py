@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from briskrl.algos.config import DQNConfig
-from briskrl.algos.dqn import DQN
+from briskrl.algos.dqn.agent import DQN
+from briskrl.algos.dqn.config import DQNConfig
 from briskrl.core.rng import Streams
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Batch

@@ -7,7 +7,7 @@ import json
 import gymnasium
 import pytest
 
-from briskrl.bench import paced
+from briskrl.bench import delay_env as paced
 from briskrl.bench.backends import BackendFigures, measure_backends
 from briskrl.bench.config import BackendsBench
 from briskrl.cli.main import main

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from briskrl.bench.config import ShareBench
-from briskrl.bench.disguise import DisguisedCartPole
 from briskrl.bench.env_share import measure_share
+from briskrl.bench.padded_cartpole import DisguisedCartPole
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import StepBuffers
 from briskrl.envs.cartpole.env import CartPoleVecEnv
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import complete
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
 
 
 def spec(shape=(7,), dtype=np.float32, actions=5, mask=True):

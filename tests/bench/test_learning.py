@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from briskrl.bench.compare import mean_of
 from briskrl.bench.learning import Arrival, Curve, learning_curve
-from briskrl.bench.means import mean_of
-from briskrl.train.config import TrainConfig
+from briskrl.training.config import TrainConfig
 
 CURVE = Curve(
     steps=[100, 200, 300], scores=[1.0, 5.0, 9.0], wall_s=[2.0, 4.0, 8.0], cpu_s=[1.0, 2.0, 3.0]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from briskrl.algos.config import DQNConfig
-from briskrl.bench import tape as tapes
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.bench import recorded_play as tapes
 from briskrl.bench.legacy import (
     LegacyReplay,
     LegacyTrainer,
@@ -22,7 +22,7 @@ from briskrl.bench.versus import _as_tensors, _play
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
-from briskrl.envs.snake.heuristic import heuristic_actions
+from briskrl.envs.snake.players import heuristic_actions
 
 
 @pytest.mark.parametrize(("height", "width"), [(10, 10), (5, 8)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from briskrl.bench.pairs import Pair, cost_ratio, standard_error
+from briskrl.bench.compare import Pair, cost_ratio, standard_error
 
 
 def test_all_seconds_of_both_sides_count() -> None:

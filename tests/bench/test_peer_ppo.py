@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from briskrl.algos.config import OnPolicyConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.bench.config import PeersBench
 from briskrl.bench.ppo_terms import CLEANRL_STYLE, DEFAULTS, EQUAL, Scale, Terms
-from briskrl.train.resolve import complete
+from briskrl.training.resolve import complete
 
 pytest.importorskip("stable_baselines3")
 

@@ -10,8 +10,8 @@ from briskrl.bench.config import RatioBench
 from briskrl.bench.learning import Curve
 from briskrl.bench.ratio import RatioRun, append_run, measure_ratios, read_runs, summarize
 from briskrl.core.errors import ConfigError
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import complete
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
 
 
 def tiny(**values: object) -> TrainConfig:

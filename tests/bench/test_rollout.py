@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from briskrl.algos.config import OnPolicyConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.bench.config import RolloutBench
 from briskrl.bench.rollout import Trial, measure_rollout
 from briskrl.cli.main import main
 from briskrl.core.errors import BriskError
 from briskrl.envs.snake.config import SnakeConfig
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import complete
-from briskrl.train.session import Session
-from briskrl.train.warmup import warm_up
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
+from briskrl.training.trainer import Session
+from briskrl.training.warmup import warm_up
 
 NUM_ENVS, STEPS = 8192, 4
 SMALL_B = 3072

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from briskrl.algos.config import DQNConfig
+from briskrl.algos.dqn.config import DQNConfig
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from briskrl.algos.config import OnPolicyConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.bench import sides
 from briskrl.bench.config import PeersBench
-from briskrl.bench.ordered import Ordered, ProcessDiedError
 from briskrl.bench.ours_stepping import Games
 from briskrl.bench.ppo_terms import WHOLE, guest_settings, whole_config
+from briskrl.bench.process import Ordered, ProcessDiedError
 from briskrl.bench.sides import LEARNERS, STEPPERS, Turns, peer_pythons
 from briskrl.bench.stepping import measure_stepping
 from briskrl.bench.whole import measure_whole
 from briskrl.core.errors import ConfigError
-from briskrl.train.resolve import complete
+from briskrl.training.resolve import complete
 
 GUEST = """
 from orders import obey, settings

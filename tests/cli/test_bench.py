@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.train.machine import known_machine
+from briskrl.training.machine_profile import known_machine
 from tests.cli.conftest import Brisk, environment
-from tests.cli.test_light import HEAVY
+from tests.cli.test_import_cost import HEAVY
 
 SPEED = ("steps", "wall_s", "cpu_s", "steps_per_s", "steps_per_cpu_s", "threads")
 SMALL = ("--num-envs", "16", "--learning-starts", "500", "--buffer-size", "4096", "--net", "16")

@@ -17,8 +17,8 @@ from briskrl.cli.train import RESERVED, read_words
 from briskrl.core.config import Setting, field_hints, to_dict
 from briskrl.core.errors import BriskError
 from briskrl.envs.registry import ENVS
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import algo_config_class, env_config_class
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import algo_config_class, env_config_class
 from tests.core.config_strategies import train_configs
 
 

@@ -14,9 +14,9 @@ from briskrl.cli.progress import (
     summary,
     title,
 )
-from briskrl.cli.session import drive
-from briskrl.train.evaluate import EvalResult
-from briskrl.train.report import Progress, Reporter, RunInfo, RunResult
+from briskrl.cli.run_command import drive
+from briskrl.training.evaluate import EvalResult
+from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult
 
 PHASES = {"act": 1.0, "env": 1.0, "update": 2.0}
 INFO = RunInfo(

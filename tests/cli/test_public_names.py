@@ -53,9 +53,10 @@ def test_every_public_name_can_be_imported(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["pass", "import briskrl.train.config", "from briskrl import resume", "briskrl.train"]
+    "first",
+    ["pass", "import briskrl.training.config", "from briskrl import resume", "briskrl.train"],
 )
 def test_train_can_be_called_whatever_was_imported_before(first: str) -> None:
-    later = "from briskrl import train; import briskrl.train.config as config"
+    later = "from briskrl import train; import briskrl.training.config as config"
     checks = "callable(briskrl.train), callable(train), config.TrainConfig.__name__"
     assert run(f"import briskrl; {first}; {later}; print({checks})") == "True True TrainConfig"

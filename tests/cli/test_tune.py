@@ -15,7 +15,7 @@ import pytest
 from briskrl.cli.flags import clashes
 from briskrl.cli.main import main
 from briskrl.cli.train import _all_classes
-from briskrl.train.resolve import load_config
+from briskrl.training.resolve import load_config
 from briskrl.tune.config import TuneConfig
 from tests.cli.conftest import SMALL, Brisk, environment
 

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from briskrl.algos.config import DQNConfig, OnPolicyConfig
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.core.config import field_hints
 from briskrl.envs.snake.config import SnakeConfig
-from briskrl.train.config import Stage, TrainConfig
+from briskrl.training.config import Stage, TrainConfig
 
 LARGE = 2**40
 

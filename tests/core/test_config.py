@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from briskrl.algos.config import DQNConfig
+from briskrl.algos.dqn.config import DQNConfig
 from briskrl.core.config import (
     Setting,
     build,
@@ -26,7 +26,7 @@ from briskrl.core.config import (
 )
 from briskrl.core.errors import ConfigError
 from briskrl.envs.snake.config import SnakeConfig
-from briskrl.train.config import TrainConfig
+from briskrl.training.config import TrainConfig
 from tests.core.config_strategies import dqn_configs, plain, snake_configs
 
 CLASSES = [TrainConfig, DQNConfig, SnakeConfig]

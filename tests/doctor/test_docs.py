@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from briskrl.doctor import examine, words
+from briskrl.doctor import examination as examine
+from briskrl.doctor.report import phrases as words
 
 PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from briskrl.doctor.experiments import Experiment, missing, outcome
+from briskrl.doctor.experiments.base import Experiment, missing, outcome
 from briskrl.doctor.findings import find, from_experiment
-from briskrl.doctor.report import Finding, Gain
-from briskrl.doctor.turns import Comparison
-from tests.doctor.loops import SleepingLoop
+from briskrl.doctor.paired_turns import Comparison
+from briskrl.doctor.report.records import Finding, Gain
+from tests.doctor.fake_loops import SleepingLoop
 
 
 def experiment(cause: str = "engine", worth: float | None = 1.05, **more: object) -> Experiment:

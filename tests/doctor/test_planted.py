@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.doctor.examine import examine
+from briskrl.doctor.examination import examine
 from briskrl.doctor.legacy import LegacySubject
 from briskrl.fused.calibration.timing import torch_threads
-from tests.doctor.planted.plant import Plant
+from tests.doctor.planted.fault import Plant
+from tests.doctor.planted.runtime_faults import busy_core
 from tests.doctor.planted.sets import HEALTHY, SETS
-from tests.doctor.planted.surroundings import busy_core
 
 QUICK = {
     "store": 6.0,

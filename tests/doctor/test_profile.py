@@ -15,11 +15,11 @@ import torch
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import PhaseTimer
-from briskrl.doctor import spy
+from briskrl.doctor import py_spy as spy
 from briskrl.doctor.profile import TOP, profile
-from briskrl.doctor.training import TrainLoop
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import complete
+from briskrl.doctor.train_loop import TrainLoop
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
 
 
 def busy_work(rounds: int) -> int:

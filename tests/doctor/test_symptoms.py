@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from briskrl.doctor.report import PhaseRow
+from briskrl.doctor.observation import Observation
+from briskrl.doctor.report.records import PhaseRow
 from briskrl.doctor.symptoms import (
     cold_start,
     dear_records,
@@ -18,8 +19,7 @@ from briskrl.doctor.symptoms import (
     record_cause,
     trend,
 )
-from briskrl.doctor.watch import Observation
-from tests.doctor.observed import COUNT, STEADY, observe
+from tests.doctor.fake_observations import COUNT, STEADY, observe
 
 
 def test_a_steady_loop_has_no_symptom() -> None:

@@ -74,7 +74,7 @@ def wildfire(label: str, **settings: Any) -> Case:
 
 def gym(label: str, member: str, **settings: Any) -> Case:
     """A row for a Gymnasium environment; `backend="process"` and the like make other rows."""
-    settings = {"backend": "sync", "packages": ("tests.envs.gym.worlds",)} | settings
+    settings = {"backend": "sync", "packages": ("tests.envs.gym.toy_envs",)} | settings
     return Case(f"gym-{label}", f"gym:{member}", GymConfig(**settings))
 
 

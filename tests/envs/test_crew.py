@@ -10,8 +10,9 @@ import numba
 import numpy as np
 import pytest
 
+from briskrl.compiler.atomics import fetch_add
 from briskrl.core.types import StepBuffers
-from briskrl.envs import kernels
+from briskrl.envs.kernels import step_loop
 from briskrl.envs.snake.env import SnakeVecEnv
 
 NUM_ENVS = 1037
@@ -87,7 +88,7 @@ def test_games_that_nobody_holds_end_their_threads() -> None:
 @numba.njit(nogil=True)
 def count_up(numbers, times):
     for _ in range(times):
-        kernels.fetch_add(numbers, 1, 1)
+        fetch_add(numbers, 1, 1)
 
 
 def test_numbers_added_from_several_threads_are_all_there() -> None:
@@ -103,7 +104,7 @@ def test_numbers_added_from_several_threads_are_all_there() -> None:
 
 @numba.njit
 def write_elsewhere(like, place, values):
-    there = kernels.at_address(like, kernels.address_of(place))
+    there = step_loop.at_address(like, step_loop.address_of(place))
     for i in range(len(values)):
         there[i] = values[i]
     return there.size

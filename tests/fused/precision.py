@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from briskrl.algos.dqn import DQN
+from briskrl.algos.dqn.agent import DQN
+from briskrl.algos.dqn.policy import action_values, of_actions, support_of
 from briskrl.algos.losses import (
     PolicyTerms,
     cross_entropy,
@@ -25,8 +26,7 @@ from briskrl.algos.losses import (
     td_target,
     value_error,
 )
-from briskrl.algos.on_policy import OnPolicyAgent
-from briskrl.algos.q_policy import action_values, of_actions, support_of
+from briskrl.algos.ppo.agent import OnPolicyAgent
 from briskrl.core.types import Batch, Minibatch
 
 CPU = torch.device("cpu")

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from briskrl.fused.kernels import apply_gradient
+from briskrl.compiler.jit import kernel
+from briskrl.fused.kernels.adam import apply_gradient
 from briskrl.fused.network import build_optimiser
-from briskrl.jit import kernel
 from briskrl.nets.compute import Compute
-from briskrl.nets.flat import FlatParameters
-from briskrl.nets.guard import GuardedAdam
+from briskrl.nets.flat_parameters import FlatParameters
+from briskrl.nets.safe_adam import GuardedAdam
 from tests.fused.precision import precision
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from briskrl.algos.config import DQN_PRESETS, ON_POLICY_PRESETS
-from briskrl.core.clock import Clock
+from briskrl.algos.dqn.config import DQN_PRESETS
+from briskrl.algos.ppo.config import ON_POLICY_PRESETS
+from briskrl.core.counters import Clock
 from briskrl.core.types import Decision
 from tests.algos import rollouts, transitions
 

@@ -10,12 +10,13 @@ from contextlib import contextmanager, nullcontext
 import numpy as np
 import pytest
 
-from briskrl.algos.config import DQN_PRESETS, ON_POLICY_PRESETS
-from briskrl.algos.fused.partners import kernels
-from briskrl.core.clock import Clock
+from briskrl.algos.dqn.config import DQN_PRESETS
+from briskrl.algos.dqn.kernels import paired_threads as kernels
+from briskrl.algos.ppo.config import ON_POLICY_PRESETS
+from briskrl.core.counters import Clock
 from briskrl.core.types import Decision
 from tests.algos import rollouts, transitions
-from tests.fused.test_policy_gradients import random_minibatch
+from tests.algos.ppo.test_fused_gradients import random_minibatch
 
 
 def learn_values(preset: str, threads: int) -> np.ndarray:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from briskrl.core.spec import ArraySpec
-from briskrl.fused import kernels as at
+from briskrl.fused.kernels import layers, packing, structs
+from briskrl.fused.kernels.gemm_tile import LINEAR, RELU, TANH
+from briskrl.fused.layer_table import Plan
 from briskrl.fused.network import build_net
-from briskrl.fused.plan import Plan
-from briskrl.fused.products.intrinsics import LINEAR, RELU, TANH
 from briskrl.nets.bodies import BodyOptions
-from briskrl.nets.build import QOptions, build_q_network
-from briskrl.nets.flat import FlatParameters
+from briskrl.nets.flat_parameters import FlatParameters
+from briskrl.nets.q_network import QOptions, build_q_network
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,13 @@ from briskrl.nets.flat import FlatParameters
 def test_thin_layers_are_linear_with_few_outputs_and_whole_vectors_of_inputs(
     inputs, outputs, activation, thin
 ):
-    row = np.zeros(at.LAYER_FIELDS, np.int64)
-    row[[at.INPUTS, at.OUTPUTS, at.ACTIVATION]] = inputs, outputs, activation
-    assert at.is_thin.py_func(row, np.zeros(0, np.float32)) == thin
+    row = np.zeros(structs.LAYER_FIELDS, np.int64)
+    row[[structs.INPUTS, structs.OUTPUTS, structs.ACTIVATION]] = (
+        inputs,
+        outputs,
+        activation,
+    )
+    assert layers.is_thin.py_func(row, np.zeros(0, np.float32)) == thin
 
 
 def planned(widths, inputs, actions, *, noisy=False):
@@ -61,25 +65,25 @@ def test_packed_weights_are_those_of_the_modules_turned_unless_thin_and_with_noi
         network.set_noise(noise)
         net.noise[:] = noise.numpy()
     at_pack = net.packed.copy()
-    at.pack_net(net)
+    packing.pack_net(net)
     assert not np.array_equal(net.packed, at_pack)
     for row, module in zip(net.layers, modules, strict=True):
         weight, bias = module.weight.detach(), module.bias.detach()
-        if row[at.NOISE_AT] >= 0:
+        if row[structs.NOISE_AT] >= 0:
             weight = weight + module.weight_sigma.detach() * module.weight_noise
             bias = bias + module.bias_sigma.detach() * module.bias_noise
         outputs, below = weight.shape
-        wide, begin = row[at.OUT_ROW], row[at.PACKED_AT]
+        wide, begin = row[structs.OUT_ROW], row[structs.PACKED_AT]
         packed = net.packed[begin : begin + below * wide]
-        if at.is_thin.py_func(row, net.packed):
+        if layers.is_thin.py_func(row, net.packed):
             found = packed[: outputs * below].reshape(outputs, below)
         else:
             found = packed.reshape(below, wide)[:, :outputs].T
         assert found == pytest.approx(weight.numpy(), abs=1e-6)
         bias_at = begin + below * wide
         assert net.packed[bias_at : bias_at + outputs] == pytest.approx(bias.numpy(), abs=1e-6)
-    assert net.packed[at.ONE_AT] == 1
-    assert not net.packed[at.ZEROS_AT : net.layers[0, at.PACKED_AT]].any()
+    assert net.packed[structs.ONE_AT] == 1
+    assert not net.packed[structs.ZEROS_AT : net.layers[0, structs.PACKED_AT]].any()
 
 
 @given(
@@ -90,34 +94,49 @@ def test_packed_weights_are_those_of_the_modules_turned_unless_thin_and_with_noi
 def test_places_of_layers_never_overlap_and_rows_are_whole_vectors(widths, inputs, actions):
     _, net, modules = planned(widths, inputs, actions)
     for field, size in (
-        (at.OUT_AT, lambda row: at.TILE_ROWS * row[at.OUT_ROW]),
-        (at.PACKED_AT, lambda row: (row[at.INPUTS] + 1) * row[at.OUT_ROW]),
         (
-            at.GRADIENT_AT,
-            lambda row: at.bias_gradient_at.py_func(row) - row[at.GRADIENT_AT] + row[at.OUT_ROW],
+            structs.OUT_AT,
+            lambda row: structs.TILE_ROWS * row[structs.OUT_ROW],
+        ),
+        (
+            structs.PACKED_AT,
+            lambda row: (row[structs.INPUTS] + 1) * row[structs.OUT_ROW],
+        ),
+        (
+            structs.GRADIENT_AT,
+            lambda row: (
+                layers.bias_gradient_at.py_func(row)
+                - row[structs.GRADIENT_AT]
+                + row[structs.OUT_ROW]
+            ),
         ),
     ):
         end = 0
         for row in sorted(net.layers, key=lambda row: row[field]):
             assert row[field] >= end
             end = row[field] + size(row)
-    assert not (net.layers[:, [at.OUT_ROW, at.SOURCE_ROW]] % at.PADDING).any()
-    turned = net.layers[:, at.OUT_ROW] > net.layers[:, at.SOURCE_ROW]
-    assert np.array_equal(net.layers[:, at.GRADIENT_LIES] == at.TURNED, turned)
-    assert net.layers[:, at.INPUTS].tolist() == [module.weight.shape[1] for module in modules]
+    assert not (net.layers[:, [structs.OUT_ROW, structs.SOURCE_ROW]] % structs.PADDING).any()
+    turned = net.layers[:, structs.OUT_ROW] > net.layers[:, structs.SOURCE_ROW]
+    assert np.array_equal(net.layers[:, structs.GRADIENT_LIES] == structs.TURNED, turned)
+    assert net.layers[:, structs.INPUTS].tolist() == [module.weight.shape[1] for module in modules]
 
 
 def test_what_several_layers_share_receives_the_sum_of_their_slopes():
     _, net, _ = planned((8, 8), 4, 3)
     # Backwards, the value head comes first and begins the sum; observations receive nothing.
-    assert net.layers[:, at.PASSES_ON].tolist() == [at.NOTHING, at.FIRST, at.MORE, at.FIRST]
+    assert net.layers[:, structs.PASSES_ON].tolist() == [
+        structs.NOTHING,
+        structs.FIRST,
+        structs.MORE,
+        structs.FIRST,
+    ]
     # The advantage head is the last to hand down, so it goes on to before the activation.
-    assert net.layers[:, at.SLOPE_OF].tolist() == [LINEAR, RELU, RELU, LINEAR]
+    assert net.layers[:, structs.SLOPE_OF].tolist() == [LINEAR, RELU, RELU, LINEAR]
 
 
 def test_parameters_are_views_of_torchs():
     network, net, _ = planned((8,), 4, 3)
     with torch.no_grad():
         network.head.advantage.weight.fill_(0.25)
-    begin = net.layers[1, at.WEIGHT_AT]
+    begin = net.layers[1, structs.WEIGHT_AT]
     assert (net.values[begin : begin + 24] == 0.25).all()

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from briskrl.algos.config import DQN_PRESETS, ON_POLICY_PRESETS
-from briskrl.core.clock import Clock
+from briskrl.algos.dqn.config import DQN_PRESETS
+from briskrl.algos.ppo.config import ON_POLICY_PRESETS
+from briskrl.core.counters import Clock
 from briskrl.core.types import Decision
 from tests.algos import rollouts, transitions
-from tests.fused.test_policy_gradients import random_minibatch
+from tests.algos.ppo.test_fused_gradients import random_minibatch
 
 VIEWS = 2_500
 """Bytes of the Python objects that describe arrays; any buffer here would be larger."""

@@ -5,10 +5,10 @@ import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
 from briskrl.core.types import Batch
-from briskrl.memory.priority import PrioritizedReplay
+from briskrl.memory.prioritized import PrioritizedReplay
 from briskrl.memory.replay import ReplayBuffer
-from tests.memory.allocated import allocated
-from tests.memory.twin import Feed, make_spec
+from tests.memory.allocation import allocated
+from tests.memory.reference import Feed, make_spec
 
 NUM_ENVS = 65_536
 PARTS = ["write", "write some", "sample", "feedback"]

@@ -10,9 +10,9 @@ from safetensors.numpy import load, save
 
 from briskrl.core.types import Batch, State
 from briskrl.memory import chunks
-from briskrl.memory.priority import PrioritizedReplay
+from briskrl.memory.prioritized import PrioritizedReplay
 from briskrl.memory.replay import ReplayBuffer
-from tests.memory.twin import Feed, make_spec, same_batch
+from tests.memory.reference import Feed, make_spec, same_batch
 
 PLANES = make_spec((2, 2, 2), np.uint8, mask=True)
 VECTOR = make_spec((3,), np.float32, mask=False)

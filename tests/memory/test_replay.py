@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from briskrl.core.types import Batch, Decision, StepBuffers
 from briskrl.memory.replay import ReplayBuffer
-from tests.memory.twin import Feed, ReplayTwin, chi_square_excess, make_box_spec, make_spec
+from tests.memory.reference import Feed, ReplayTwin, chi_square_excess, make_box_spec, make_spec
 
 SPECS = st.sampled_from(
     [

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from briskrl.core.types import KNOWN_OF_STEPS, Minibatch
-from briskrl.memory.kernels import deal, shuffle
+from briskrl.memory.kernels.shuffle import deal, shuffle
 from briskrl.memory.rollout import RECORDED, RolloutBuffer
-from tests.memory.allocated import allocated
-from tests.memory.twin import Feed, make_box_spec, make_spec
+from tests.memory.allocation import allocated
+from tests.memory.reference import Feed, make_box_spec, make_spec
 
 N, T = 5, 4
 SPECS = {"mask": make_spec(), "planes": make_spec((2, 3, 3), np.uint8), "box": make_box_spec()}

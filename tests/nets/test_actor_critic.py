@@ -9,7 +9,7 @@ import torch
 from briskrl.core.spec import ArraySpec
 from briskrl.nets.actor_critic import ActorCriticOptions, build_actor_critic
 from briskrl.nets.bodies import BodyOptions
-from briskrl.nets.flat import FlatParameters
+from briskrl.nets.flat_parameters import FlatParameters
 
 
 def build(

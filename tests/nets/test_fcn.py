@@ -10,8 +10,8 @@ from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec
 from briskrl.nets.actor_critic import ActorCriticOptions, build_actor_critic
 from briskrl.nets.bodies import BodyOptions, CNNBody, FCNBody, MLPBody, build_body
-from briskrl.nets.build import QOptions, build_q_network
-from briskrl.nets.flat import FlatParameters
+from briskrl.nets.flat_parameters import FlatParameters
+from briskrl.nets.q_network import QOptions, build_q_network
 
 PLANES = 3
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from briskrl.core.errors import ConfigError
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import complete
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
 from briskrl.tune import run as module
+from briskrl.tune.cache import recall, target_key
 from briskrl.tune.config import TuneConfig
-from briskrl.tune.memory import recall, target_key
 from briskrl.tune.run import Outcome, Tuning, tune
 from briskrl.tune.search import Progress
 from briskrl.tune.space import Point, Space

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from briskrl.algos.config import DQNConfig, OnPolicyConfig
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.core.config import to_dict
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import complete
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
 from briskrl.tune.config import TuneConfig
 from briskrl.tune.space import Space, most_replaying
 

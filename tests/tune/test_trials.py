@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import complete
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
 from briskrl.tune import trials as module
 from briskrl.tune.config import TuneConfig
 from briskrl.tune.space import Space

@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Bools
-from briskrl.envs.cage2 import render, scenario, telling
+from briskrl.envs.cage2 import render, scenario
+from briskrl.envs.cage2 import text_render as telling
 from briskrl.envs.cage2.config import Cage2Config
-from briskrl.envs.cage2.kernels import share, step
+from briskrl.envs.cage2.ground_truth import Truth, read_truth
+from briskrl.envs.cage2.kernels import layout as k
+from briskrl.envs.cage2.kernels.observation import write_masks
+from briskrl.envs.cage2.kernels.step import share, step
 from briskrl.envs.cage2.layout import Layout, rules_of
-from briskrl.envs.cage2.row import kernels as k
-from briskrl.envs.cage2.truth import Truth, read_truth
-from briskrl.envs.cage2.views.kernels import write_masks
-from briskrl.envs.kernels import REC_EXTRA, REC_SCORE
+from briskrl.envs.kernels.episode_log import REC_EXTRA, REC_SCORE
 from briskrl.envs.native import NativeVecEnv
-from briskrl.envs.single import NativeEnv
+from briskrl.envs.single_env import NativeEnv
 
 
 class Cage2VecEnv(NativeVecEnv):

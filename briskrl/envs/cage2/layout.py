@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from briskrl.envs.cage2 import scenario as s
 from briskrl.envs.cage2.config import Cage2Config
-from briskrl.envs.cage2.row import kernels as k
+from briskrl.envs.cage2.kernels import layout as k
 
 _CACHE_LINE_WORDS = 8
 _BITS = 4 * s.NUM_HOSTS

@@ -2,8 +2,8 @@
 
 A recording is a mapping of arrays, N episodes with T time slots each: `length`, `red_agent`,
 `blue_action`, the choices of `briskrl.envs.cage2.replay.Choices`, and whatever is to be compared:
-`obs` (N, T+1, 52), `reward` (N, T) and fields of `briskrl.envs.cage2.truth.Truth` (N, T, ...). The
-README beside the recordings in tests/envs/cage2/golden describes each array.
+`obs` (N, T+1, 52), `reward` (N, T) and fields of `briskrl.envs.cage2.ground_truth.Truth`
+(N, T, ...). The README beside the recordings in tests/envs/cage2/golden describes each array.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from briskrl.core.types import Array, Bools, StepBuffers
 from briskrl.envs.cage2.env import Cage2VecEnv
+from briskrl.envs.cage2.ground_truth import Truth
 from briskrl.envs.cage2.replay import Allowed, Choices, replay_step, set_red
-from briskrl.envs.cage2.truth import Truth
 
 REWARD_TOLERANCE = 1e-4
 _EXPLOITING = 3

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.envs.cage2 import scenario as s
-from briskrl.envs.cage2 import telling
-from briskrl.envs.cage2.truth import Truth
+from briskrl.envs.cage2 import text_render as telling
+from briskrl.envs.cage2.ground_truth import Truth
 
 WIDTH, HEIGHT = 40, 27
 """Size of a frame in units."""

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from briskrl.core.types import Array, Ints, StepBuffers
 from briskrl.envs.cage2.env import Cage2VecEnv
-from briskrl.envs.cage2.kernels import replay
-from briskrl.envs.cage2.row import kernels as k
+from briskrl.envs.cage2.kernels import layout as k
+from briskrl.envs.cage2.kernels.step import replay
 
 FREE = k.FREE
 """Leaves a choice to chance."""

@@ -10,7 +10,7 @@ from briskrl.core.rng import derive_seed
 from briskrl.core.types import JSON
 from briskrl.envs.cage2.config import Cage2Config
 from briskrl.envs.cage2.scenario import REDS
-from briskrl.envs.suites import Mean, Play, mean_of, sum_of
+from briskrl.envs.evaluation_suites import Mean, Play, mean_of, sum_of
 
 LENGTHS = (30, 50, 100)
 EPISODES = 1000

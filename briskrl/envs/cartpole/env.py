@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Array
-from briskrl.envs.cartpole import kernels as k
 from briskrl.envs.cartpole import render
 from briskrl.envs.cartpole.config import CartPoleConfig
+from briskrl.envs.cartpole.kernels import step as k
 from briskrl.envs.native import NativeVecEnv, Phase
-from briskrl.envs.single import NativeEnv
+from briskrl.envs.single_env import NativeEnv
 
 
 class CartPoleVecEnv(NativeVecEnv):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from briskrl.envs.cartpole.kernels import HALF_POLE, X_LIMIT
+from briskrl.envs.cartpole.kernels.step import HALF_POLE, X_LIMIT
 
 SKY, GROUND = (24, 30, 42), (36, 44, 60)
 TRACK, EDGE = (90, 104, 130), (255, 92, 92)

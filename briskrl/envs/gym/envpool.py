@@ -14,8 +14,8 @@ import numpy as np
 
 from briskrl.core.errors import ConfigError, EnvStepError
 from briskrl.core.types import Array, StepBuffers
-from briskrl.envs.gym.batch import VectorBatch, write_batch
-from briskrl.envs.gym.ledger import check_buffers
+from briskrl.envs.gym.episode_records import check_buffers
+from briskrl.envs.gym.vector_base import VectorBatch, write_batch
 
 
 def is_envpool(env: Any) -> bool:

@@ -13,16 +13,16 @@ import numpy as np
 from briskrl.core.errors import BriskError
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers
-from briskrl.envs.gym import wire
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.handle import WorkerLost
-from briskrl.envs.gym.host import EpisodeRows
-from briskrl.envs.gym.ledger import Ledger, check_buffers, hand_over, pack, unpack
-from briskrl.envs.gym.pool import Fault, WorkerPool, num_cores
-from briskrl.envs.gym.recipe import EnvRecipe
-from briskrl.envs.gym.record import Record
-from briskrl.envs.gym.recovery import Recovery
-from briskrl.envs.gym.shared import Plan
+from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.env_group import EpisodeRows
+from briskrl.envs.gym.env_state import Record
+from briskrl.envs.gym.episode_records import Ledger, check_buffers, hand_over, pack, unpack
+from briskrl.envs.gym.workers import protocol as wire
+from briskrl.envs.gym.workers.pool import Fault, WorkerPool, num_cores
+from briskrl.envs.gym.workers.recovery import Recovery
+from briskrl.envs.gym.workers.shared_memory import Plan
+from briskrl.envs.gym.workers.worker_process import WorkerLost
 
 ASYNC_WORKERS = 16
 """Workers of a partial batch at the least, if there are as many envs: more than cores, because

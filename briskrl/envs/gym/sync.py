@@ -11,9 +11,9 @@ import numpy as np
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, EpisodeStats, StepBuffers
-from briskrl.envs.gym.host import EpisodeRows, Host
-from briskrl.envs.gym.ledger import Ledger, check_buffers, hand_over, pack, unpack
-from briskrl.envs.gym.recipe import EnvRecipe
+from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.env_group import EpisodeRows, Host
+from briskrl.envs.gym.episode_records import Ledger, check_buffers, hand_over, pack, unpack
 
 
 class GymSyncEnv:

@@ -3,8 +3,8 @@
 Gymnasium's vector environments restart ended episodes in one of three ways. SAME_STEP is ours.
 With DISABLED the ended ones are reset within the step, through `options["reset_mask"]`; that also
 works with NEXT_STEP in Gymnasium's own SyncVectorEnv and AsyncVectorEnv. Any other NEXT_STEP
-environment spends a step of all envs on a reset of some; `briskrl.envs.gym.lockstep` keeps those
-rows out of the data. `briskrl.envs.gym.envpool` is for EnvPool.
+environment spends a step of all envs on a reset of some; `next_step_adapter` keeps those rows
+out of the data. `briskrl.envs.gym.envpool` is for EnvPool.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from briskrl.core.errors import ConfigError, EnvStepError
 from briskrl.core.types import Array, Bools, StepBuffers
 from briskrl.envs.base import VecEnv
-from briskrl.envs.gym.batch import VectorBatch
-from briskrl.envs.gym.ledger import check_buffers
+from briskrl.envs.gym.episode_records import check_buffers
+from briskrl.envs.gym.vector_base import VectorBatch
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
 
@@ -31,7 +31,7 @@ def adapt_vector(env: Any) -> VecEnv:
         ConfigError: It is neither, or its spaces cannot be used.
     """
     from briskrl.envs.gym.envpool import EnvPoolAdapter, is_envpool
-    from briskrl.envs.gym.lockstep import LockstepAdapter
+    from briskrl.envs.gym.next_step_adapter import LockstepAdapter
 
     if is_envpool(env):
         return EnvPoolAdapter(env)

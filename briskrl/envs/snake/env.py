@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Bools, Ints
-from briskrl.envs.kernels import REC_EXTRA
+from briskrl.envs.kernels.episode_log import REC_EXTRA
 from briskrl.envs.native import NativeVecEnv, Phase
-from briskrl.envs.single import NativeEnv
+from briskrl.envs.single_env import NativeEnv
 from briskrl.envs.snake import render
-from briskrl.envs.snake.board import kernels as k
 from briskrl.envs.snake.config import SnakeConfig
-from briskrl.envs.snake.kernels import share, step, write_masks
+from briskrl.envs.snake.kernels import board as k
+from briskrl.envs.snake.kernels.step import share, step, write_masks
 from briskrl.envs.snake.layout import Layout, rules_of
 
 FEATURES = {"features": 11, "flood": 14, "extended": 24}

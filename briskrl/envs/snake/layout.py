@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from briskrl.core.types import Ints
-from briskrl.envs.snake.board import kernels as k
 from briskrl.envs.snake.config import SnakeConfig
+from briskrl.envs.snake.kernels import board as k
 
 _CACHE_LINE_WORDS = 8
 

@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools
-from briskrl.envs.wildfire.pool import Pool
-from briskrl.envs.wildfire.views.kernels import read_masks, read_planes
+from briskrl.envs.wildfire.kernels.observation import read_masks, read_planes
+from briskrl.envs.wildfire.landscape_pool import Pool
 
 
 class PlaneCodec:

@@ -14,19 +14,19 @@ from numpy.typing import ArrayLike, NDArray
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec, SubsetSpec
 from briskrl.core.types import Array, Bools, Floats, Ints, StepBuffers
-from briskrl.envs.kernels import REC_EXTRA, REC_SCORE
+from briskrl.envs.kernels.episode_log import REC_EXTRA, REC_SCORE
 from briskrl.envs.native import Infos, NativeVecEnv
 from briskrl.envs.seeding import Seeds
-from briskrl.envs.single import NativeEnv
+from briskrl.envs.single_env import NativeEnv
 from briskrl.envs.wildfire import render
 from briskrl.envs.wildfire.codec import PlaneCodec
 from briskrl.envs.wildfire.config import WildfireConfig
-from briskrl.envs.wildfire.episode import kernels as k
-from briskrl.envs.wildfire.kernels import share, step
+from briskrl.envs.wildfire.kernels import episode as k
+from briskrl.envs.wildfire.kernels.observation import write_codes, write_masks
+from briskrl.envs.wildfire.kernels.step import share, step
+from briskrl.envs.wildfire.landscape_pool import Pool, pool_of
 from briskrl.envs.wildfire.layout import Layout, kept_words, lane_words, rules_of
-from briskrl.envs.wildfire.pool import Pool, pool_of
 from briskrl.envs.wildfire.simulate import Fires
-from briskrl.envs.wildfire.views.kernels import write_codes, write_masks
 
 
 class WildfireVecEnv(NativeVecEnv):

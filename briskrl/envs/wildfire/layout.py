@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.envs.wildfire.config import WildfireConfig
-from briskrl.envs.wildfire.episode import kernels as k
-from briskrl.envs.wildfire.planes import DYNAMIC
-from briskrl.envs.wildfire.pool import Pool
+from briskrl.envs.wildfire.kernels import episode as k
+from briskrl.envs.wildfire.landscape_pool import Pool
 from briskrl.envs.wildfire.simulate import new_scratch
+from briskrl.envs.wildfire.static_features import DYNAMIC
 
 _LINE = 8
 _MODES = {

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.types import Bools, Floats, Ints
-from briskrl.envs.wildfire.compass import Compass, compass
+from briskrl.envs.wildfire.directions import Compass, compass
 from briskrl.envs.wildfire.fuels import Reals
+from briskrl.envs.wildfire.kernels import fire_paths as k
+from briskrl.envs.wildfire.kernels.spread import scratch_words
 from briskrl.envs.wildfire.landscape import Landscape
-from briskrl.envs.wildfire.spread.kernels import scratch_words
-from briskrl.envs.wildfire.tables import EdgeTables, build_tables
-from briskrl.envs.wildfire.trace import kernels as k
+from briskrl.envs.wildfire.travel_times import EdgeTables, build_tables
 from briskrl.envs.wildfire.weather import Weather
 
 

@@ -12,11 +12,11 @@ import numpy as np
 
 from briskrl.core.rng import Streams
 from briskrl.core.types import JSON
-from briskrl.envs.suites import Play
+from briskrl.envs.evaluation_suites import Play
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.fuels import Reals
+from briskrl.envs.wildfire.landscape_pool import Prepared, budget_of, prepare
 from briskrl.envs.wildfire.planning.baselines import plan_cells
-from briskrl.envs.wildfire.pool import Prepared, budget_of, prepare
 from briskrl.envs.wildfire.simulate import Simulator
 
 TEST_FIRES = 1000

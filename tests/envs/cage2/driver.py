@@ -9,9 +9,9 @@ import numpy as np
 from briskrl.core.types import StepBuffers
 from briskrl.envs.cage2 import scenario as s
 from briskrl.envs.cage2.env import Cage2VecEnv
+from briskrl.envs.cage2.ground_truth import Truth
 from briskrl.envs.cage2.players import activity, compromise
 from briskrl.envs.cage2.replay import Choices, replay_step, set_red
-from briskrl.envs.cage2.truth import Truth
 
 ACTIVITY = ("None", "Scan", "Exploit")
 COMPROMISE = ("No", "Unknown", "User", "Privileged")

@@ -8,8 +8,8 @@ import pytest
 from briskrl.core.types import StepBuffers
 from briskrl.envs.cage2 import scenario as s
 from briskrl.envs.cage2.env import Cage2VecEnv
+from briskrl.envs.cage2.kernels import layout as k
 from briskrl.envs.cage2.replay import Choices, replay_step
-from briskrl.envs.cage2.row import kernels as k
 
 NUM = 40_000
 CRITICAL = {1: 15.1, 2: 18.4, 3: 21.1, 4: 23.5, 7: 29.9, 8: 31.8, 12: 39.1}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.train.evaluate import evaluate
-from briskrl.train.loop import train
-from briskrl.train.resolve import load_config
+from briskrl.training.evaluate import evaluate
+from briskrl.training.loop import train
+from briskrl.training.resolve import load_config
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 HEURISTIC = {"current": -30.7, "competition": -24.4}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from briskrl.envs.cage2 import scenario as s
-from briskrl.envs.cage2.row import kernels as k
+from briskrl.envs.cage2.kernels import layout as k
 from tests.envs.cage2.driver import Network
 
 ROOT_EXPLOITS = [

@@ -12,10 +12,9 @@ from briskrl.cli.main import main
 from briskrl.core.errors import ConfigError
 from briskrl.envs.cage2.config import Cage2Config
 from briskrl.envs.cage2.suite import PUBLISHED, Cage2Report, score
+from briskrl.envs.evaluation_suites import Games, Mean, mean_of, sum_of
 from briskrl.envs.registry import ENVS
-from briskrl.envs.suites import Games, Mean, mean_of, sum_of
-from briskrl.train.evaluate import Agent
-from briskrl.train.suites import run_suite
+from briskrl.training.evaluate import Agent, run_suite
 
 CELLS = [f"{red}-{length}" for red in ("bline", "meander", "sleep") for length in (30, 50, 100)]
 
@@ -112,6 +111,6 @@ def test_a_suite_can_ask_for_another_player_on_the_same_games() -> None:
         ENVS.get("cage2").players["sleep"].policy(), "cage2", Cage2Config(red="bline", length=50)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("briskrl.train.suites.find_suite", lambda env, name: compare)
+        patch.setattr("briskrl.training.evaluate.find_suite", lambda env, name: compare)
         run_suite(sleeper, "any")
     assert (played["heuristic"] > played[None]).all()

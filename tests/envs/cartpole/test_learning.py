@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from briskrl.envs.gym.config import GymConfig
-from briskrl.train.config import TrainConfig
-from briskrl.train.evaluate import evaluate_agent, load_policy
-from briskrl.train.loop import train
+from briskrl.training.config import TrainConfig
+from briskrl.training.evaluate import evaluate_agent, load_policy
+from briskrl.training.loop import train
 
 
 def test_a_policy_learnt_on_ours_plays_gymnasiums(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from briskrl.core.types import StepBuffers
-from briskrl.envs.cartpole import kernels
 from briskrl.envs.cartpole.env import CartPoleVecEnv
-from briskrl.envs.cartpole.heuristic import heuristic_actions
-from tests.envs.cartpole.twin import FALLEN, OFF_TRACK, STEP_LIMIT, Cart
+from briskrl.envs.cartpole.kernels import step as kernels
+from briskrl.envs.cartpole.players import heuristic_actions
+from tests.envs.cartpole.reference import FALLEN, OFF_TRACK, STEP_LIMIT, Cart
 
 NUM_ENVS = 64
 

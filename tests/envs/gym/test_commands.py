@@ -14,7 +14,7 @@ from briskrl.cli.train import read_words
 from briskrl.core.config_file import read_file
 from briskrl.core.errors import BriskError
 from briskrl.envs.gym.config import GymConfig
-from briskrl.train.resolve import load_config, resolve
+from briskrl.training.resolve import load_config, resolve
 
 
 def train_words(*words: str) -> GymConfig:
@@ -116,7 +116,7 @@ def test_a_gif_is_what_the_environment_draws(tmp_path: Path) -> None:
 
     gif = tmp_path / "game.gif"
     name = "gym:brisktest/ImageWorld-v0"
-    words = ["--import", "tests.envs.gym.worlds", "--gif", str(gif), "--seed", "2"]
+    words = ["--import", "tests.envs.gym.toy_envs", "--gif", str(gif), "--seed", "2"]
     assert main(["play", name, *words]) == 0
     with Image.open(gif) as image:
         assert image.size == (40, 32)

@@ -21,8 +21,8 @@ import pytest
 from briskrl.core.errors import BriskError, EnvStepError, EnvWorkerError
 from briskrl.core.types import StepBuffers
 from briskrl.envs.gym.config import GymConfig
+from briskrl.envs.gym.env_factory import EnvRecipe
 from briskrl.envs.gym.process import GymProcessEnv
-from briskrl.envs.gym.recipe import EnvRecipe
 from briskrl.envs.gym.sync import GymSyncEnv
 from tests.envs.gym import slow_envs
 from tests.envs.recording import Trace, assert_same, play, random_actions

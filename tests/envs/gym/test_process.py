@@ -17,8 +17,8 @@ import pytest
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.core.types import Array, StepBuffers
 from briskrl.envs.gym.config import GymConfig
+from briskrl.envs.gym.env_factory import EnvRecipe
 from briskrl.envs.gym.process import GymProcessEnv, num_workers
-from briskrl.envs.gym.recipe import EnvRecipe
 from briskrl.envs.gym.sync import GymSyncEnv
 from tests.envs.gym import slow_envs
 from tests.envs.recording import (

@@ -14,11 +14,11 @@ import pytest
 from briskrl.core.types import StepBuffers
 from briskrl.envs.gym import snapshot
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.proof import proves_exact
-from briskrl.envs.gym.recipe import EnvRecipe
+from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.state_check import proves_exact
 from briskrl.envs.gym.sync import GymSyncEnv
 
-PACKAGES = ("tests.envs.gym.worlds",)
+PACKAGES = ("tests.envs.gym.toy_envs",)
 
 
 def recipe(member: str) -> EnvRecipe:
@@ -51,7 +51,7 @@ def test_environments_that_cannot_be_copied_say_so(member: str) -> None:
 
 
 def test_a_slow_environment_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    from briskrl.envs.gym import proof
+    from briskrl.envs.gym import state_check as proof
 
     monkeypatch.setattr(proof, "SLOW_S", 0.0)
     monkeypatch.setattr(proof, "_proved", {})

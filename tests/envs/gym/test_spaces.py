@@ -11,8 +11,8 @@ from gymnasium import spaces
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import BoxSpec, DiscreteSpec, MultiDiscreteSpec
 from briskrl.envs.gym.actions import act
-from briskrl.envs.gym.batch import read_batch, write_batch
 from briskrl.envs.gym.spaces import UNBOUNDED, observe
+from briskrl.envs.gym.vector_base import read_batch, write_batch
 
 
 def written(space: spaces.Space[Any], value: Any) -> np.ndarray:

@@ -12,10 +12,10 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 from briskrl.core.errors import BriskError, ConfigError, EnvStepError
 from briskrl.core.types import EpisodeStats, StepBuffers
 from briskrl.envs.base import VecEnv
-from briskrl.envs.given import adapt
+from briskrl.envs.external import adapt
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.envpool import EnvPoolAdapter
-from briskrl.envs.gym.lockstep import LockstepAdapter
+from briskrl.envs.gym.next_step_adapter import LockstepAdapter
 from briskrl.envs.gym.vector import VectorAdapter
 from briskrl.envs.make import make_env
 from tests.envs.gym.vectors import NextStepOnly, Pool, single, sync_vector
@@ -34,7 +34,7 @@ NUM_ENVS, NUM_STEPS, SEED = 5, 60, 321
 
 
 def ours(member: str) -> VecEnv:
-    config = GymConfig(backend="sync", max_steps=9, packages=("tests.envs.gym.worlds",))
+    config = GymConfig(backend="sync", max_steps=9, packages=("tests.envs.gym.toy_envs",))
     return make_env(f"gym:{member}", NUM_ENVS, config=config)
 
 

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from tests.envs.gym import worlds
+from tests.envs.gym import toy_envs as worlds
 
 
 def single(member: str, limit: int) -> gymnasium.Env[Any, Any]:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from briskrl.core.types import Bools, Floats, Ints, StepBuffers
 from briskrl.envs.snake.env import SnakeVecEnv
-from tests.envs.snake.twin import FILLED, MOVES, TURNS, Cell, Game, Rules, direction_between
-from tests.envs.snake.views import observe
+from tests.envs.snake.reference import FILLED, MOVES, TURNS, Cell, Game, Rules, direction_between
+from tests.envs.snake.reference_observations import observe
 
 STRAIGHT, TURN_RIGHT, TURN_LEFT = range(3)
 STATE = ("head", "tail", "length", "food", "heading", "score", "steps", "hunger", "random_state")

@@ -12,8 +12,8 @@ from gymnasium.vector import AutoresetMode
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.env import SnakeVecEnv
 from tests.envs.snake.lockstep import Lockstep, Pilot
-from tests.envs.snake.twin import Game, Rules
-from tests.envs.snake.views import observe
+from tests.envs.snake.reference import Game, Rules
+from tests.envs.snake.reference_observations import observe
 
 pytestmark = pytest.mark.filterwarnings("ignore:hunger_limit:UserWarning")
 

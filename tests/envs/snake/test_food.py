@@ -10,7 +10,7 @@ import pytest
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.env import SnakeVecEnv
 from tests.envs.snake.lockstep import STRAIGHT, TURNS, Single, body
-from tests.envs.snake.twin import (
+from tests.envs.snake.reference import (
     FILLED,
     GAMMA,
     WORD,

@@ -17,12 +17,12 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from briskrl.core.types import StepBuffers
 from briskrl.envs.as_gym import register
 from briskrl.envs.snake.env import SnakeEnv, SnakeVecEnv
-from briskrl.train.config import TrainConfig
-from briskrl.train.resolve import complete
-from briskrl.train.session import Session
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
+from briskrl.training.trainer import Session
 from tests.envs.snake.lockstep import Single, body
-from tests.envs.snake.twin import FILLED, Game, Rules, hamiltonian_cycle
-from tests.envs.snake.views import observe
+from tests.envs.snake.reference import FILLED, Game, Rules, hamiltonian_cycle
+from tests.envs.snake.reference_observations import observe
 
 IDS = [f"Snake-10x10-{obs}-v0" for obs in ("features", "flood", "grid")]
 SETTINGS: list[dict[str, Any]] = [

@@ -10,8 +10,8 @@ import pytest
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.env import SnakeVecEnv
 from tests.envs.snake.lockstep import Lockstep, Pilot, Single, as_floats, body
-from tests.envs.snake.twin import MOVES, Cell, Game, Rules, hamiltonian_cycle, step_from
-from tests.envs.snake.views import component, obs_shape, observe
+from tests.envs.snake.reference import MOVES, Cell, Game, Rules, hamiltonian_cycle, step_from
+from tests.envs.snake.reference_observations import component, obs_shape, observe
 
 GRIDS: list[dict[str, Any]] = [
     {"grid_dtype": dtype, "grid_frame": frame, "grid_center": center, "grid_reachable": reachable}

@@ -11,7 +11,7 @@ import pytest
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.env import SnakeVecEnv
 from tests.envs.snake.lockstep import STRAIGHT, TURN_LEFT, TURN_RIGHT, Pilot, Single, body
-from tests.envs.snake.twin import (
+from tests.envs.snake.reference import (
     BODY,
     DOWN,
     FILLED,

@@ -7,8 +7,8 @@ import pytest
 
 from briskrl.core.types import StepBuffers
 from briskrl.envs.wildfire.env import WildfireVecEnv, topk_masked
-from briskrl.envs.wildfire.planning.demonstrate import Demonstrator
-from briskrl.envs.wildfire.pool import planned
+from briskrl.envs.wildfire.landscape_pool import planned
+from briskrl.envs.wildfire.planning.teacher import Demonstrator
 from briskrl.envs.wildfire.simulate import Simulator
 
 SMALL = {"height": 9, "width": 10, "landscapes": 4, "n_weather": 2, "n_fires": 2, "obs_fires": 8}

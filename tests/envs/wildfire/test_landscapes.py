@@ -9,7 +9,7 @@ from briskrl.core.errors import ConfigError
 from briskrl.envs.wildfire import landfire
 from briskrl.envs.wildfire.config import SPLITS, WildfireConfig
 from briskrl.envs.wildfire.landscape import horn, landscape_of
-from briskrl.envs.wildfire.pool import pool_of, prepare
+from briskrl.envs.wildfire.landscape_pool import pool_of, prepare
 from briskrl.envs.wildfire.synthetic import Terrain, synthetic
 from briskrl.envs.wildfire.weather import MOISTURES, Climate, draw_weather
 

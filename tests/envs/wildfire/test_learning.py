@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from briskrl.algos.config import DQNConfig, OnPolicyConfig
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.algos.ppo.config import OnPolicyConfig
 from briskrl.core.errors import ConfigError
 from briskrl.envs.wildfire.config import WildfireConfig
-from briskrl.train.config import TrainConfig
-from briskrl.train.evaluate import load_policy, play_games
-from briskrl.train.loop import train
-from briskrl.train.suites import run_suite
+from briskrl.training.config import TrainConfig
+from briskrl.training.evaluate import load_policy, play_games, run_suite
+from briskrl.training.loop import train
 
 
 @pytest.mark.parametrize("seed", [0, 1])

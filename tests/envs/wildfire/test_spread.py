@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from briskrl.envs.wildfire.compass import MOVES, compass
+from briskrl.envs.wildfire.directions import MOVES, compass
 from briskrl.envs.wildfire.landscape import landscape_of
 from briskrl.envs.wildfire.simulate import Fires, Scene, Simulator
 from briskrl.envs.wildfire.weather import constant_weather
-from tests.envs.wildfire.twin import burn, crossed
-from tests.envs.wildfire.worlds import (
+from tests.envs.wildfire.reference import burn, crossed
+from tests.envs.wildfire.toy_landscapes import (
     DRY,
     random_breaks,
     rough_landscape,

@@ -11,9 +11,8 @@ import pytest
 from briskrl.envs.registry import ENVS
 from briskrl.envs.wildfire import suite
 from briskrl.envs.wildfire.config import WildfireConfig
-from briskrl.envs.wildfire.pool import prepare
-from briskrl.train.evaluate import Agent
-from briskrl.train.suites import find_suite, run_suite
+from briskrl.envs.wildfire.landscape_pool import prepare
+from briskrl.training.evaluate import Agent, find_suite, run_suite
 
 
 @pytest.fixture

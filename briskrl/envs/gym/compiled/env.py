@@ -16,12 +16,12 @@ from briskrl.core.errors import BriskError, EnvStepError
 from briskrl.core.spec import DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Bools, StepBuffers
 from briskrl.envs.gym import snapshot
-from briskrl.envs.gym.compiled import kernels as k
-from briskrl.envs.gym.compiled.stand_in import StandIn
-from briskrl.envs.gym.host import SEEDS
-from briskrl.envs.gym.ledger import pack, unpack
-from briskrl.envs.gym.recipe import EnvRecipe, GymEnv
-from briskrl.envs.gym.record import Record
+from briskrl.envs.gym.compiled.kernels import step as k
+from briskrl.envs.gym.compiled.registry import StandIn
+from briskrl.envs.gym.env_factory import EnvRecipe, GymEnv
+from briskrl.envs.gym.env_group import SEEDS
+from briskrl.envs.gym.env_state import Record
+from briskrl.envs.gym.episode_records import pack, unpack
 from briskrl.envs.native import NativeVecEnv, Phase
 from briskrl.envs.seeding import Seeds
 

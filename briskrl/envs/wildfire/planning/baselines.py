@@ -10,7 +10,7 @@ import numpy as np
 from briskrl.core.types import Bools, Ints
 from briskrl.envs.wildfire.behavior import azimuth
 from briskrl.envs.wildfire.fuels import Reals
-from briskrl.envs.wildfire.planning.trials import Trials
+from briskrl.envs.wildfire.planning.evaluator import Trials
 from briskrl.envs.wildfire.simulate import Fires, Simulator
 
 CANDIDATES = 64

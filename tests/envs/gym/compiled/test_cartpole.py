@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from briskrl.core.errors import BriskError, EnvStepError
 from briskrl.core.types import StepBuffers
-from briskrl.envs.cartpole.heuristic import heuristic_actions
-from briskrl.envs.gym.compiled.cartpole.stand_in import CARTPOLE
+from briskrl.envs.cartpole.players import heuristic_actions
+from briskrl.envs.gym.compiled.cartpole import CARTPOLE
 from briskrl.envs.gym.compiled.env import GymCompiledEnv
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.ledger import pack, unpack
+from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.env_state import Record
+from briskrl.envs.gym.episode_records import pack, unpack
 from briskrl.envs.gym.process import GymProcessEnv
-from briskrl.envs.gym.recipe import EnvRecipe
-from briskrl.envs.gym.record import Record
 from briskrl.envs.gym.sync import GymSyncEnv
 from tests.envs.recording import (
     SEED,

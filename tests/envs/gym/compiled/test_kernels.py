@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from briskrl.envs.gym.compiled.kernels import draw_uniforms, high_word
+from briskrl.envs.gym.compiled.kernels.step import draw_uniforms, high_word
 
 WORD = 2**64
 words = st.integers(0, WORD - 1)

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from briskrl.envs.wildfire.compass import compass
 from briskrl.envs.wildfire.config import WildfireConfig
+from briskrl.envs.wildfire.directions import compass
 from briskrl.envs.wildfire.landscape import landscape_of
+from briskrl.envs.wildfire.landscape_pool import prepare
 from briskrl.envs.wildfire.planning.baselines import BASELINES, plan_cells
-from briskrl.envs.wildfire.planning.trials import Trials
-from briskrl.envs.wildfire.pool import prepare
+from briskrl.envs.wildfire.planning.evaluator import Trials
 from briskrl.envs.wildfire.simulate import Scene, Simulator
 from briskrl.envs.wildfire.weather import constant_weather
-from tests.envs.wildfire.worlds import DRY, random_breaks, rough_landscape, some_weather
+from tests.envs.wildfire.toy_landscapes import DRY, random_breaks, rough_landscape, some_weather
 
 BUDGET = 8
 SEARCH = 3000

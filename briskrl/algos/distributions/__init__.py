@@ -1,0 +1,1 @@
+"""Distributions over actions: categorical, Gaussian, ordered subsets."""

@@ -1,0 +1,21 @@
+"""The distribution that suits an action space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from briskrl.algos.distributions.categorical import Choices
+from briskrl.algos.distributions.gaussian import Gaussian
+from briskrl.algos.distributions.subset import Subsets
+from briskrl.core.spec import ActionSpec, BoxSpec, DiscreteSpec, SubsetSpec
+
+
+def distribution_of(action: ActionSpec) -> Choices | Subsets | Gaussian:
+    """The distribution that fits an action space."""
+    if isinstance(action, BoxSpec):
+        return Gaussian(int(np.prod(action.shape)))
+    if isinstance(action, SubsetSpec):
+        return Subsets(action.n, action.k)
+    if isinstance(action, DiscreteSpec):
+        return Choices([action.n], single=True)
+    return Choices(action.nvec, single=False)

@@ -1,0 +1,1 @@
+"""Compiled acting and learning of Q-networks."""

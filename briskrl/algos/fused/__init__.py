@@ -1,1 +1,0 @@
-"""The algorithms' losses and updates for the fused engine."""

@@ -1,1 +1,0 @@
-"""Updates of value networks, one at a time."""

@@ -1,1 +1,0 @@
-"""Policy learning on the fused engine."""

@@ -1,1 +1,0 @@
-"""What the outputs of a value network mean, for the fused engine."""

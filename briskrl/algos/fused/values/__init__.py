@@ -1,1 +1,0 @@
-"""Value learning on the fused engine."""

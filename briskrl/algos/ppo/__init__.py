@@ -1,0 +1,1 @@
+"""PPO, and A2C and REINFORCE as presets of it."""

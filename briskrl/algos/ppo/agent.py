@@ -1,0 +1,215 @@
+"""PPO, and as special cases of it A2C and REINFORCE: learning from what the policy just did.
+
+An iteration collects a rollout with `act`, derives what it is worth in `digest`, and learns from it
+in shuffled minibatches with `update`. Older rollouts may take part: they are weighted by how likely
+the policy still is to act as it did then, and every step of the policy is clipped around the policy
+that learning starts from, whatever policy the data is from (Espeholt 2018; Queeney 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from briskrl.algos.distributions.categorical import Choices
+from briskrl.algos.distributions.factory import distribution_of
+from briskrl.algos.engines import Engines
+from briskrl.algos.flops import Flops, policy_flops
+from briskrl.algos.kernels.moments import standardise
+from briskrl.algos.normalize import RewardScale, RunningMoments
+from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.engine import PolicyEngine, PolicyParts
+from briskrl.algos.ppo.fused_engine import FusedPolicies
+from briskrl.algos.ppo.gae import Appraiser, explained_variance
+from briskrl.algos.ppo.policy import policy_network
+from briskrl.algos.ppo.torch_engine import TorchPolicies
+from briskrl.core.counters import Clock
+from briskrl.core.rng import Streams, derive_seed
+from briskrl.core.spec import EnvSpec
+from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch, Rollout, State
+from briskrl.nets.bodies import MLPBody
+from briskrl.nets.compute import Compute
+from briskrl.nets.flat_parameters import FlatParameters, load_parameters, parameters_of
+from briskrl.nets.safe_adam import GuardedAdam
+
+
+class OnPolicyAgent:
+    """Policy and value learning from fresh rollouts; see OnPolicyConfig for the options."""
+
+    def __init__(
+        self, config: OnPolicyConfig, spec: EnvSpec, streams: Streams, compute: Compute
+    ) -> None:
+        self.config = config
+        self._compute, self._inputs = compute, spec.obs.size
+        self.parts = parts = _build_parts(config, spec, streams, compute)
+        self.engines: Engines[PolicyEngine] = Engines(
+            compute,
+            torch=lambda: TorchPolicies(parts, compute),
+            fused=lambda: FusedPolicies(parts, spec.obs.size, compute.threads),
+            refusal=_fused_refusal(parts),
+        )
+        self._imitator: PolicyEngine | None = None
+        self._rng = streams["explore"]
+        self._appraiser = Appraiser(gamma=config.gamma, gae_lambda=config.gae_lambda)
+        self._moments = RunningMoments(spec.obs.size) if config.normalize_obs else None
+        self._reward_scale = RewardScale(config.gamma) if config.normalize_reward else None
+        self._moments_changed = False
+        self._advantage = np.zeros(0, np.float32)
+        self._explained_variance: float | None = None
+
+    def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
+        """Sampled actions and their log probabilities, for any number of environments."""
+        if self._moments_changed:
+            self._use_moments()
+        self.engines.now.act(obs, mask, self._rng, out)
+
+    def digest(self, rollouts: Sequence[Rollout], clock: Clock) -> None:
+        """See OnPolicy.digest.
+
+        Observation statistics take in the newest rollout here but are used only once acting starts
+        again: whatever is learnt from a rollout is learnt under the statistics it was collected
+        with, so that chances move because of learning alone.
+        """
+        newest = rollouts[0]
+        if self._reward_scale is not None:
+            self._reward_scale.add(newest)
+            self._appraiser.scale_rewards(self._reward_scale.factor, RewardScale.LIMIT)
+        for rollout in rollouts:
+            self._appraiser.appraise(rollout, self._imitator or self.engines.now)
+            if self.config.baseline == "peers":
+                np.subtract(
+                    rollout.ret, rollout.ret.mean(axis=1, keepdims=True), out=rollout.advantage
+                )
+        self._explained_variance = explained_variance(newest)
+        if self._moments is not None:
+            steps = newest.obs[:-1]
+            self._moments.add(steps.reshape(-1, *steps.shape[2:]))
+            self._moments_changed = True
+            if self._imitator is not None:
+                self._use_moments()
+
+    def update(self, batch: Minibatch, clock: Clock) -> bool:
+        """See OnPolicy.update."""
+        if self._imitator is not None:
+            self._imitator.compute(batch, np.ones(batch.size, batch.advantage.dtype))
+            self._imitator.step(self.config.pretrain_lr)
+            return True
+        engine, target_kl = self.engines.now, self.config.target_kl
+        engine.compute(batch, self._advantages(batch))
+        if target_kl > 0 and engine.divergence() > target_kl:
+            return False
+        engine.step(self._lr(clock))
+        return True
+
+    @contextmanager
+    def imitating(self) -> Iterator[None]:
+        """See Algorithm.imitating.
+
+        The plain policy gradient with an advantage of 1 everywhere is the gradient of the cross
+        entropy, so the same engine does it; values learn the teacher's returns. The optimiser is
+        another one: what it knows of the steepness here would mislead it later.
+        """
+        config = replace(
+            self.config, clip=0.0, clip_value=0.0, entropy_coef=self.config.pretrain_entropy_coef
+        )
+        parts = replace(
+            self.parts, config=config, guard=_build_guard(config, self.parts.flat, self._compute)
+        )
+        if self.engines.name == "fused":
+            self._imitator = FusedPolicies(parts, self._inputs, self._compute.threads)
+        else:
+            self._imitator = TorchPolicies(parts, self._compute)
+        try:
+            yield
+        finally:
+            self._imitator = None
+            self.engines.now.refresh()
+
+    def _advantages(self, batch: Minibatch) -> Floats:
+        size, found = batch.size, batch.advantage
+        if len(self._advantage) < size:
+            self._advantage = np.zeros(size, np.float32)
+        room = self._advantage[:size]
+        if batch.chosen is not None:
+            found = np.take(found, batch.chosen, out=room, mode="clip")
+        if self.config.normalize_advantage:
+            standardise(found, room)
+            return room
+        return found
+
+    def _lr(self, clock: Clock) -> float:
+        if self.config.lr_schedule == "constant":
+            return self.config.lr
+        return self.config.lr * (1 - clock.fraction)
+
+    def flops(self, num_envs: int) -> Flops:
+        """See Algorithm.flops."""
+        return policy_flops(self.config, self.parts.network, num_envs)
+
+    def progress(self, clock: Clock) -> dict[str, float]:
+        """Means of the loss's parts since the last call, and the current step size."""
+        engine = self._imitator or self.engines.now
+        figures = {"lr": self._lr(clock), **engine.drain()}
+        figures |= self.parts.guard.drain()
+        if self._explained_variance is not None:
+            figures["explained_variance"] = self._explained_variance
+        return figures
+
+    def state(self) -> dict[str, State]:
+        """Networks, optimiser and statistics, as they are between two iterations."""
+        model = parameters_of(self.parts.network)
+        optim = self.parts.guard.state()
+        if self._moments is not None:
+            model |= self._moments.arrays()
+        if self._reward_scale is not None:
+            optim.arrays |= self._reward_scale.arrays()
+        return {"model": State(model), "optim": optim}
+
+    def load_state(self, state: dict[str, State]) -> None:
+        """Continue from saved networks, optimiser and statistics."""
+        model, optim = state["model"].arrays, state["optim"]
+        load_parameters(self.parts.network, model)
+        self.parts.guard.load_state(optim)
+        if self._moments is not None:
+            self._moments.load(model)
+            self._use_moments()
+        if self._reward_scale is not None:
+            self._reward_scale.load(optim.arrays)
+        self.engines.now.refresh()
+        self.engines.now.drain()
+        self._explained_variance = None
+
+    def _use_moments(self) -> None:
+        assert self._moments is not None
+        self.parts.network.inputs.set_moments(self._moments.mean, self._moments.deviation)
+        self._moments_changed = False
+
+
+def _build_parts(
+    config: OnPolicyConfig, spec: EnvSpec, streams: Streams, compute: Compute
+) -> PolicyParts:
+    distribution = distribution_of(spec.action)
+    init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
+    network = policy_network(config, spec.obs, distribution, init).to(compute.device)
+    flat = FlatParameters(network)
+    return PolicyParts(config, network, flat, _build_guard(config, flat, compute), distribution)
+
+
+def _build_guard(config: OnPolicyConfig, flat: FlatParameters, compute: Compute) -> GuardedAdam:
+    return GuardedAdam(
+        flat, compute, lr=config.lr, eps=config.adam_eps, max_norm=config.max_grad_norm
+    )
+
+
+def _fused_refusal(parts: PolicyParts) -> str | None:
+    """Why the fused engine cannot compute this network; None if it can."""
+    if not isinstance(parts.network.policy_body, MLPBody):
+        return "the network's body is convolutional"
+    if not isinstance(parts.distribution, Choices):
+        continuous = parts.distribution.continuous
+        return "actions are continuous" if continuous else "several actions of one set are taken"
+    return None

@@ -1,0 +1,64 @@
+"""A stochastic policy: how its network is built from a config, and the greedy agent it ends as."""
+
+from __future__ import annotations
+
+import torch
+
+from briskrl.algos.distributions.base import Distribution
+from briskrl.algos.distributions.factory import distribution_of
+from briskrl.algos.normalize import RunningMoments
+from briskrl.algos.policy_base import Trained
+from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.core.spec import ActionSpec, ArraySpec, EnvSpec
+from briskrl.core.types import Array, Bools
+from briskrl.nets.actor_critic import ActorCritic, ActorCriticOptions, build_actor_critic
+from briskrl.nets.bodies import BodyOptions
+from briskrl.nets.flat_parameters import load_parameters
+
+
+class StochasticPolicy:
+    """The agent that takes the likeliest action."""
+
+    def __init__(
+        self,
+        config: OnPolicyConfig,
+        obs: ArraySpec,
+        action: ActionSpec,
+        arrays: dict[str, Array],
+    ) -> None:
+        self._trained = Trained(config, obs, action, arrays)
+        self.distribution = distribution_of(action)
+        self.network = policy_network(config, obs, self.distribution, torch.Generator())
+        load_parameters(self.network, arrays)
+        if config.normalize_obs:
+            moments = RunningMoments(obs.size)
+            moments.load(arrays)
+            self.network.inputs.set_moments(moments.mean, moments.deviation)
+
+    def fitted(self, spec: EnvSpec) -> StochasticPolicy:
+        """See FittingPolicy."""
+        return self if self._trained.fits(spec) else self._trained.refitted(StochasticPolicy, spec)
+
+    @torch.inference_mode()
+    def act(self, obs: Array, mask: Bools | None) -> Array:
+        """The likeliest legal actions, (N,) or (N, D)."""
+        out = self.network.policy(torch.from_numpy(obs))
+        legal = None if mask is None else torch.from_numpy(mask)
+        actions: Array = self.distribution.mode(out, legal).numpy()
+        return actions
+
+
+def policy_network(
+    config: OnPolicyConfig,
+    obs: ArraySpec,
+    distribution: Distribution,
+    generator: torch.Generator,
+) -> ActorCritic:
+    """The network a config asks for, with weights drawn from `generator` alone."""
+    options = ActorCriticOptions(
+        body=BodyOptions(config.body, config.net, config.channels, config.activation),
+        shared=config.shared,
+        standardise=config.normalize_obs,
+        continuous=distribution.continuous,
+    )
+    return build_actor_critic(obs, distribution.outputs, options, generator)

@@ -1,0 +1,182 @@
+"""Policy learning by torch: the reference, for any network, action and device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from briskrl.algos.losses import PolicyTerms, surrogate, value_error
+from briskrl.algos.ppo.engine import METRICS, PolicyParts
+from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch
+from briskrl.nets.actor_critic import ActorCritic
+from briskrl.nets.bodies import MLPBody
+from briskrl.nets.compute import Compute, pieces
+from briskrl.nets.dense_autograd import DenseActorCritic
+
+MAX_ROWS, MAX_ELEMENTS = 4096, 1 << 21
+"""Observations per forward pass and numbers in them: enough to fill the cores, and few enough that
+the activations of large images fit into memory."""
+
+_SAMPLE_EVERY = 8
+"""Updates per look at the loss's parts; one says as much as all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A Minibatch on the device, without the advantages."""
+
+    obs: Tensor
+    action: Tensor
+    anchor: Tensor
+    weight: Tensor
+    value: Tensor
+    ret: Tensor
+    mask: Tensor | None
+
+    def rows(self, rows: slice) -> _Batch:
+        """Some rows, as views."""
+        if rows == slice(0, len(self.obs)):
+            return self
+        views: dict[str, Any] = {}
+        for name in self.__dataclass_fields__:
+            tensor = getattr(self, name)
+            views[name] = None if tensor is None else tensor[rows]
+        return _Batch(**views)
+
+
+class TorchPolicies:
+    """See PolicyEngine."""
+
+    def __init__(self, parts: PolicyParts, compute: Compute) -> None:
+        self._parts = parts
+        self._compute = compute
+        network = _fastest(parts.network, compute)
+        self._policy = compute.compiled(network.policy)
+        self._values = compute.compiled(network.values)
+        self._forward = compute.compiled(network.__call__)
+        self._calls = 0
+        self._last = torch.zeros(len(METRICS))
+        self._seen: list[Tensor] = []
+        self._gathered: Minibatch | None = None
+        self._known: tuple[Minibatch, _Batch] | None = None
+
+    def refresh(self) -> None:
+        """The network is read where it is."""
+
+    @torch.inference_mode()
+    def act(self, obs: Array, mask: Bools | None, rng: np.random.Generator, out: Decision) -> None:
+        """See PolicyEngine."""
+        outputs = self._policy(self._compute.tensor(obs))
+        self._parts.distribution.sample(outputs.cpu().numpy(), mask, rng, out)
+
+    @torch.inference_mode()
+    def values(self, obs: Array, out: Floats) -> None:
+        """See PolicyEngine."""
+        for rows in _chunks(obs):
+            values = self._values(self._compute.tensor(obs[rows]))
+            out[rows] = values.squeeze(1).cpu().numpy()
+
+    @torch.inference_mode()
+    def log_probs(self, obs: Array, action: Array, mask: Bools | None, out: Floats) -> None:
+        """See PolicyEngine."""
+        tensor = self._compute.tensor
+        for rows in _chunks(obs):
+            outputs = self._policy(tensor(obs[rows]))
+            legal = None if mask is None else tensor(mask[rows])
+            log_prob, _ = self._parts.distribution.evaluate(outputs, tensor(action[rows]), legal)
+            out[rows] = log_prob.cpu().numpy()
+
+    def compute(self, batch: Minibatch, advantage: Floats) -> None:
+        """See PolicyEngine."""
+        config, seed = self._parts.config, self._parts.guard.seed
+        wanted = config.target_kl > 0 or self._calls % _SAMPLE_EVERY == 0
+        self._calls += 1
+        self._parts.flat.gradients.zero_()
+        parts = []
+        whole, weighed = self._on_device(self._gather(batch)), self._compute.tensor(advantage)
+        for rows in pieces(len(advantage), config.grad_accumulation):
+            terms = self._terms(whole.rows(rows), weighed[rows])
+            losses = terms.loss(value_coef=config.value_coef, entropy_coef=config.entropy_coef)
+            loss = losses.sum() / len(advantage)
+            # A slope that is handed to `backward` makes torch import sympy: 0.4 s of CPU.
+            (loss if seed is None else loss * seed).backward()  # type: ignore[no-untyped-call]
+            if wanted:
+                parts.append(_metrics(terms, config.clip))
+        if wanted:
+            self._last = torch.stack(parts).sum(0) / len(advantage)
+            self._seen.append(self._last)
+
+    def _terms(self, batch: _Batch, advantage: Tensor) -> PolicyTerms:
+        config = self._parts.config
+        with self._compute.precision():
+            out, value = self._forward(batch.obs)
+        log_prob, entropy = self._parts.distribution.evaluate(out, batch.action, batch.mask)
+        # Weights are never below 0, so the clip holds where it would hold without them.
+        policy = surrogate(log_prob, batch.anchor, advantage * batch.weight, config.clip)
+        error = value_error(value.squeeze(1).float(), batch.value, batch.ret, config.clip_value)
+        return PolicyTerms(policy, error, entropy, log_prob - batch.anchor)
+
+    def _gather(self, batch: Minibatch) -> Minibatch:
+        """The chosen steps, in buffers that are kept."""
+        if batch.chosen is None:
+            return batch
+        if self._gathered is None or self._gathered.size < batch.size:
+            self._gathered = batch.gathered()
+            return self._gathered
+        return batch.gathered(self._gathered)
+
+    def _on_device(self, batch: Minibatch) -> _Batch:
+        """The batch as tensors; on the CPU they are views, and made once for the same buffers."""
+        if self._known is not None and self._known[0] is batch:
+            return self._known[1]
+        views: dict[str, Any] = {}
+        for name in _Batch.__dataclass_fields__:
+            array = getattr(batch, name)
+            views[name] = None if array is None else self._compute.tensor(array)
+        tensors = _Batch(**views)
+        if self._compute.on_cpu:
+            self._known = batch, tensors
+        return tensors
+
+    def divergence(self) -> float:
+        """See PolicyEngine; waits for the device."""
+        return float(self._last[3])
+
+    def step(self, lr: float) -> None:
+        """See PolicyEngine."""
+        self._parts.guard.adam.lr = lr
+        self._parts.guard.step()
+
+    def drain(self) -> dict[str, float]:
+        """See PolicyEngine."""
+        if not self._seen:
+            return {}
+        means = torch.stack(self._seen).mean(0).tolist()
+        self._seen.clear()
+        self._calls = 0
+        return dict(zip(METRICS, means, strict=True))
+
+
+def _fastest(network: ActorCritic, compute: Compute) -> ActorCritic | DenseActorCritic:
+    """The network itself, or what computes the same in fewer operations."""
+    if compute.amp or compute.compile or not isinstance(network.policy_body, MLPBody):
+        return network
+    return DenseActorCritic(network)
+
+
+def _chunks(obs: Array) -> Iterator[slice]:
+    """Rows of observations (M, *obs) that go through a network at once."""
+    size = max(1, min(MAX_ROWS, MAX_ELEMENTS // int(np.prod(obs.shape[1:]))))
+    for begin in range(0, len(obs), size):
+        yield slice(begin, min(len(obs), begin + size))
+
+
+@torch.no_grad()
+def _metrics(terms: PolicyTerms, clip: float) -> Tensor:
+    parts = (terms.policy, terms.value, terms.entropy, terms.divergence(), terms.clipped(clip))
+    return torch.stack([part.sum() for part in parts])

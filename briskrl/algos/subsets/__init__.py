@@ -1,1 +1,0 @@
-"""Several actions at once, chosen from one set without repeating any."""

@@ -1,0 +1,55 @@
+"""What benchmarks print: a table of their figures, or one JSON object."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from briskrl.cli.flags import flag_name, show
+from briskrl.core.config import field_defaults, field_docs
+from briskrl.core.format import columns, count, shares
+
+
+def tell(measure: Callable[[], Any], *, as_json: bool, wait_s: float) -> int:
+    """Measure, and print what came out."""
+    if sys.stderr.isatty():
+        print(f"measuring, about {wait_s:.0f} s of CPU ...", file=sys.stderr, flush=True)
+    figures = asdict(measure())
+    if as_json:
+        print(json.dumps(figures, allow_nan=False), flush=True)
+    else:
+        print(columns(list(_rows(figures))), flush=True)
+    return 0
+
+
+def _rows(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Names and values for a table; figures inside figures have names with dots."""
+    for name, value in figures.items():
+        if isinstance(value, dict) and name != "phases":
+            yield from _rows(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, _show(name, value)
+
+
+def _show(name: str, value: object) -> str:
+    if isinstance(value, dict):
+        return shares(value)
+    if isinstance(value, tuple):
+        return ", ".join(_show(name, part) for part in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return count(value) if value >= 1000 else f"{value:.4g}"
+    if isinstance(value, int) and name not in ("threads", "slices", "num_envs"):
+        return f"{value:,}"
+    return "-" if value is None else str(value)
+
+
+def options(cls: type, preset: Mapping[str, object] | None = None) -> str:
+    """The fields of a config class with their defaults and help, one to a line."""
+    defaults, docs = field_defaults(cls) | dict(preset or {}), field_docs(cls)
+    rows = [(flag_name(name), show(value), docs.get(name, "")) for name, value in defaults.items()]
+    return columns(rows)

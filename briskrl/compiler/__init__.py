@@ -1,0 +1,1 @@
+"""Numba, wrapped: decorators with an on-disk cache, atomics, packed arguments, math."""

@@ -1,0 +1,1 @@
+"""Experiments: change one thing about a training loop and measure the gain."""

@@ -1,0 +1,175 @@
+"""What blue sees: how events become flags, observations with their options, and action masks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from briskrl.compiler.jit import helper, inlined, kernel
+from briskrl.envs.cage2.kernels.actions import open_decoys
+from briskrl.envs.cage2.kernels.layout import (
+    ANALYSED,
+    COMP,
+    DECOYS,
+    FIRST_DECOY,
+    H_COUNT,
+    H_LISTED,
+    H_SIZE,
+    LAST_EVENT,
+    LAST_SCAN,
+    MASK_USEFUL,
+    NUM_DECOYS,
+    NUM_HOSTS,
+    ONE,
+    R_CLOCK_AT,
+    R_DECOY_BITS,
+    R_DECOYS_AT,
+    R_EVENTS_AT,
+    R_FINAL,
+    R_FRAMES,
+    R_MASK,
+    R_MORE,
+    R_REDUCED,
+    R_RESTORES_AT,
+    R_ROW,
+    R_SCANS_AT,
+    R_WRAPPER2,
+    RESTORED,
+    ROW_SCALARS,
+    SEEN_SCAN,
+    SHOWN,
+    STEPS,
+    T_HOSTS,
+    T_PLACES,
+    host_at,
+    ones,
+    set_comp,
+)
+
+BITS = 4 * NUM_HOSTS
+QUIET, SCANNED, EXPLOITED = 0, 1, 3
+"""Activity of a host as two bits of the observation."""
+
+
+@inlined
+def activity(rules, events, ports, shell, placed):
+    """What events on a host look like, given whether blue has just placed a decoy there."""
+    entries, distinct = events + placed, ones(ports)
+    if entries >= 3 and distinct >= 3:
+        return SCANNED
+    if shell or (entries >= 3 and distinct == 1):
+        return EXPLOITED
+    if placed and not rules[R_WRAPPER2]:
+        return QUIET
+    return SCANNED
+
+
+@inlined
+def notice(rules, words, i32, i16, base, host, events, ports, shell, placed):
+    """Show the events of this step on a host, and remember what they tell; there is one or more."""
+    small = base * 4
+    shown = activity(rules, events, ports, shell, placed)
+    words[base + SHOWN] |= np.uint64(shown) << np.uint64(4 * host)
+    if shown == EXPLOITED:
+        set_comp(words, base, host, 2)
+    elif shown == SCANNED:
+        i16[small + SEEN_SCAN] |= 1 << host
+        i16[small + LAST_SCAN] = 1 << host
+    if shown:
+        i16[host_at(base, host) + LAST_EVENT] = i32[base * 2 + STEPS]
+
+
+@inlined
+def begin_view(rules, words, base):
+    """Make room for the view of a new step; older ones move on."""
+    history = base + ROW_SCALARS
+    for k in range(rules[R_FRAMES] - 2, 0, -1):
+        words[history + k] = words[history + k - 1]
+    if rules[R_FRAMES] > 1:
+        words[history] = words[base + SHOWN]
+    words[base + SHOWN] = np.uint64(0)
+
+
+@inlined
+def end_view(words, i16, base):
+    """Add what analysis found and the remembered compromise to the view."""
+    found = np.int64(i16[base * 4 + ANALYSED])
+    if found >= 0:
+        set_comp(words, base, found, 3)
+    words[base + SHOWN] |= words[base + COMP]
+
+
+@inlined
+def spread_bits(word, count, obs, at):
+    """Write the lowest bits of a word as numbers 0 and 1."""
+    for k in range(count):
+        obs[at + k] = np.float32((word >> np.uint64(k)) & ONE)
+
+
+@inlined
+def observe(rules, t, words, i32, i16, base, obs, at):
+    """Write what blue sees to obs[at:]."""
+    spread_bits(words[base + SHOWN], BITS, obs, at)
+    if rules[R_MORE]:
+        observe_more(rules, t, words, i32, i16, base, obs, at)
+
+
+@helper
+def observe_more(rules, t, words, i32, i16, base, obs, at):
+    """Write the parts of an observation that options add."""
+    small = base * 4
+    for k in range(rules[R_FRAMES] - 1):
+        spread_bits(words[base + ROW_SCALARS + k], BITS, obs, at + BITS * (k + 1))
+    if rules[R_SCANS_AT]:
+        seen, last = i16[small + SEEN_SCAN], i16[small + LAST_SCAN]
+        for host in range(NUM_HOSTS):
+            halves = ((seen >> host) & 1) + ((last >> host) & 1)
+            obs[at + rules[R_SCANS_AT] + host] = np.float32(0.5) * halves
+    if rules[R_DECOYS_AT]:
+        observe_decoys(rules, t, i16, base, obs, at + rules[R_DECOYS_AT])
+    if rules[R_EVENTS_AT]:
+        now = i32[base * 2 + STEPS]
+        for host in range(NUM_HOSTS):
+            then = i16[host_at(base, host) + LAST_EVENT]
+            fresh = np.float32(1.0) / np.float32(now - then + 1)
+            obs[at + rules[R_EVENTS_AT] + host] = fresh if then > 0 else np.float32(0.0)
+    if rules[R_RESTORES_AT]:
+        spread_bits(np.uint64(i16[small + RESTORED]), NUM_HOSTS, obs, at + rules[R_RESTORES_AT])
+    if rules[R_CLOCK_AT]:
+        # Not as a share of the episode: blue is not told how long it will be.
+        hundreds = np.float32(i32[base * 2 + STEPS]) / np.float32(100.0)
+        obs[at + rules[R_CLOCK_AT]] = min(hundreds, np.float32(1.0))
+
+
+@helper
+def observe_decoys(rules, t, i16, base, obs, at):
+    """Write the decoys that are up: one number per host and kind, or the share per host."""
+    for host in range(NUM_HOSTS):
+        up = np.int64(i16[host_at(base, host) + DECOYS])
+        if rules[R_DECOY_BITS]:
+            spread_bits(np.uint64(up), NUM_DECOYS, obs, at + NUM_DECOYS * host)
+        else:
+            most = np.float32(t[T_HOSTS + H_SIZE * host + H_COUNT])
+            obs[at + host] = np.float32(ones(up)) / most
+
+
+@kernel
+def write_masks(rules, words, final, mask):
+    """Which actions are open (N, A), in the networks as they stand or as the ended ones ended."""
+    i16, t = words.view(np.int16), rules.view(np.int16)
+    mask[:, :] = True
+    useful = rules[R_MASK] == MASK_USEFUL
+    for i in range(mask.shape[0] if rules[R_MASK] else 0):
+        base = i * rules[R_ROW]
+        for host in range(NUM_HOSTS):
+            at = 4 * (base + rules[R_FINAL]) + host if final else host_at(base, host) + DECOYS
+            up = np.int64(i16[at]) if useful else 0
+            open_now = open_decoys(t, host, up)
+            if rules[R_REDUCED]:
+                place = t[T_PLACES + host]
+                if place >= 0:
+                    listed = np.int64(t[T_HOSTS + H_SIZE * host + H_LISTED])
+                    mask[i, place] = (open_now & listed & ~up) != 0
+            else:
+                for decoy in range(NUM_DECOYS):
+                    place = FIRST_DECOY + NUM_HOSTS * decoy + host
+                    mask[i, place] = (open_now >> decoy) & 1

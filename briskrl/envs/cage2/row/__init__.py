@@ -1,1 +1,0 @@
-"""How a compiled network lies in memory."""

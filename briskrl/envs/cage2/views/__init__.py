@@ -1,1 +1,0 @@
-"""What blue sees, compiled: observations and masks."""

@@ -1,1 +1,0 @@
-"""Gymnasium's CartPoleEnv."""

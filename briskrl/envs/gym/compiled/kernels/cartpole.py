@@ -1,0 +1,39 @@
+"""One step of Gymnasium's CartPoleEnv; the equations are those of our own CartPole.
+
+Sine and cosine are the C library's, which NumPy calls as well, and not the faster ones of our own.
+"""
+
+from __future__ import annotations
+
+import math
+
+from briskrl.compiler.jit import inlined
+from briskrl.envs.cartpole.kernels.step import ANGLE_LIMIT, START, X_LIMIT, move, observe
+from briskrl.envs.gym.compiled.kernels.step import R_OWN, STATE, draw_uniform, step_of
+from briskrl.envs.kernels.step_loop import share_of
+
+NUM_STATE = 4
+R_SUTTON_BARTO = R_OWN
+"""Whether a step is worth 0 and a fall -1, instead of 1 for every step."""
+
+
+@inlined
+def advance(rules, f64, at, action):
+    """Move a cart and its pole."""
+    angle = f64[at + 2]
+    move(f64, at, action, math.sin(angle), math.cos(angle))
+    over = abs(f64[at]) > X_LIMIT or abs(f64[at + 2]) > ANGLE_LIMIT
+    if rules[R_SUTTON_BARTO] == 0:
+        return 1.0, over
+    return (-1.0 if over else 0.0), over
+
+
+@inlined
+def begin(words, f64, base):
+    """Draw the four numbers of a new episode."""
+    for k in range(NUM_STATE):
+        f64[base + STATE + k] = draw_uniform(words, base, -START, START)
+
+
+step = step_of(advance, begin, observe, num_state=NUM_STATE, num_seen=NUM_STATE)
+share = share_of(step)

@@ -1,0 +1,108 @@
+"""The log of finished episodes, written inside kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from briskrl.compiler.jit import helper, inlined, kernel
+
+LOG_COLUMNS = 16
+HEAD_TICK, HEAD_WRITTEN, HEAD_CAPACITY, HEAD_FIRST, HEAD_TOTALS = range(5)
+REC_TICK, REC_ENV, REC_STEPS, REC_RETURN, REC_SCORE, REC_WON, REC_CAUSE, REC_EXTRA = range(8)
+TOT_COUNT, TOT_STEPS, TOT_RETURN, TOT_SCORE = 0, 1, 4, 7
+TOT_CAUSE = 9
+"""Total of cause c is in column TOT_CAUSE + c; causes are 1 to 6."""
+
+
+@helper
+def tick(log, lane):
+    """Count one step of a lane; records of the same step carry the same number."""
+    log[lane, HEAD_TICK] += 1.0
+
+
+@helper
+def record(log, lane, env, steps, total, score, won, cause):
+    """Append a finished episode to the lane's ring and add it to the env's totals.
+
+    Returns the row of the record, for a family's own columns from REC_EXTRA on.
+    """
+    written = log[lane, HEAD_WRITTEN]
+    capacity = np.int64(log[lane, HEAD_CAPACITY])
+    row = np.int64(log[lane, HEAD_FIRST]) + np.int64(written) % capacity
+    log[lane, HEAD_WRITTEN] = written + 1.0
+    log[row, REC_TICK] = log[lane, HEAD_TICK]
+    log[row, REC_ENV] = env
+    log[row, REC_STEPS] = steps
+    log[row, REC_RETURN] = total
+    log[row, REC_SCORE] = score
+    log[row, REC_WON] = won
+    log[row, REC_CAUSE] = cause
+    totals = np.int64(log[lane, HEAD_TOTALS]) + env
+    first = log[totals, TOT_COUNT] == 0.0
+    log[totals, TOT_COUNT] += 1.0
+    log[totals, TOT_CAUSE + cause] += 1.0
+    for column in (REC_STEPS, REC_RETURN, REC_SCORE):
+        at, number = TOT_STEPS + 3 * (column - REC_STEPS), log[row, column]
+        log[totals, at] += number
+        log[totals, at + 1] += number * number
+        if first or number > log[totals, at + 2]:
+            log[totals, at + 2] = number
+    return row
+
+
+@inlined
+def tell_episode(log, row, k, env, steps, ret, score, won, cause):
+    """Copy the columns of one record into element k of arrays of their own."""
+    env[k] = np.int32(log[row, REC_ENV])
+    steps[k] = np.int32(log[row, REC_STEPS])
+    ret[k] = log[row, REC_RETURN]
+    score[k] = log[row, REC_SCORE]
+    won[k] = log[row, REC_WON] != 0.0
+    cause[k] = np.uint8(log[row, REC_CAUSE])
+
+
+@kernel
+def tell_episodes(rows, env, steps, ret, score, won, cause):
+    """Copy the columns of episode records (M, LOG_COLUMNS) into arrays (M,) of their own."""
+    for k in range(len(rows)):
+        tell_episode(rows, k, k, env, steps, ret, score, won, cause)
+
+
+@helper
+def count_pending(log, lanes):
+    """How many records wait in all lanes; -1 if one after the other they are not in order.
+
+    Lanes come in the order of their envs. So they are in order if they are of one step, or of one
+    lane whose ring has not gone round.
+    """
+    count, tick = 0, -1.0
+    for lane in range(lanes):
+        written, first = np.int64(log[lane, HEAD_WRITTEN]), np.int64(log[lane, HEAD_FIRST])
+        if written > np.int64(log[lane, HEAD_CAPACITY]):
+            return -1
+        if written > 0 and lanes > 1:
+            tick = log[first, REC_TICK] if tick < 0 else tick
+            if log[first, REC_TICK] != tick or log[first + written - 1, REC_TICK] != tick:
+                return -1
+        count += written
+    return count
+
+
+@kernel
+def hand_over(log, lanes, env, steps, ret, score, won, cause, first):
+    """Move what lanes have recorded into arrays, from element `first` on.
+
+    Returns how many records there were, or -1 if nothing was moved because the arrays are too short
+    or the records are not in order.
+    """
+    count = count_pending(log, lanes)
+    if count < 0 or first + count > len(env):
+        return -1
+    to = first
+    for lane in range(lanes):
+        start = np.int64(log[lane, HEAD_FIRST])
+        for k in range(np.int64(log[lane, HEAD_WRITTEN])):
+            tell_episode(log, start + k, to, env, steps, ret, score, won, cause)
+            to += 1
+        log[lane, HEAD_WRITTEN] = 0.0
+    return count

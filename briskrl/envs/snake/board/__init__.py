@@ -1,1 +1,0 @@
-"""How games lie in memory, and work on their bitboards."""

@@ -1,0 +1,356 @@
+"""The memory of compiled games, bit operations on their boards, and how bodies and food get there.
+
+A game is one row of 64-bit words: ROW_SCALARS words of scalars, a bitboard of the free cells, and
+the body as a ring of 16-bit cells. Arrays with other number types are views of the same memory. A
+cell is the number of its bit in the row. Each board row ends with a guard bit that is never free,
+and there are zero words before and after the board, so that a step off the board lands on a bit
+that is not free.
+
+`rules` holds the settings as int64 words (see the R_ names), rewards as float64 in the same words,
+and behind them the bitboard of an empty board. Directions are absolute (up, right, down, left) or
+relative to the heading (straight, right, back, left).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from briskrl.compiler.jit import helper, inlined
+from briskrl.envs.kernels.rng import draw
+
+ROW_SCALARS = 8
+RNG, RETURN = 0, 1
+# Places of the 32-bit scalars in a row seen as int32, then of the 16-bit ones seen as int16.
+STEPS, HUNGER, SCORE, LENGTH = range(4, 8)
+HEAD_ROW, HEAD_COL, FOOD_ROW, FOOD_COL, HEADING, OPEN, MIRROR, ENDED = range(16, 24)
+RING_HEAD, START_LENGTH, FINAL_OPEN, CONNECTED, FOOD, HEAD, FINAL_HEADING, FINAL_MIRROR = range(
+    24, 32
+)
+
+(
+    R_HEIGHT,
+    R_WIDTH,
+    R_CELLS,
+    R_ROW,
+    R_BOARD,
+    R_BOARD_WORDS,
+    R_RING,
+    R_RING_MASK,
+    R_SCRATCH,
+    R_SCRATCH_STRIDE,
+    R_ABSOLUTE,
+    R_SOLID,
+    R_HUNGER,
+    R_MAX_STEPS,
+    R_MIRROR,
+    R_TRACK,
+    R_START,
+    R_SHORTEST,
+    R_LONGEST,
+    R_MIX,
+    R_EGO,
+    R_CENTRED,
+    R_REACHABLE,
+    R_ONE,
+    R_DEATH,
+    R_EAT,
+    R_WIN,
+    R_STEP,
+    R_STARVED,
+    R_SHAPING,
+    R_OBS,
+) = range(31)
+R_EMPTY_BOARD = 32
+OBS_FEATURES, OBS_FLOOD, OBS_EXTENDED, OBS_GRID = range(4)
+START_CENTRE, START_RANDOM, START_CYCLE = range(3)
+MIX_ALWAYS = 1 << 32
+"""Value of R_MIX that needs no draw, like 0."""
+
+SAME_STEP, NEXT_STEP, DISABLED, RESET, LOOK = range(5)
+"""What the loop does: the three ways to treat ended games, start the ended ones, or just look."""
+
+WALL, BODY, TRAPPED, STARVED, STEP_LIMIT, FILLED = range(1, 7)
+MOVES = 0b1011
+"""Relative directions a snake can take: straight, right and left."""
+
+ZERO, ONE, U2, U4, U63 = (np.uint64(n) for n in (0, 1, 2, 4, 63))
+PAIRS = np.uint64(0x5555555555555555)
+QUADS = np.uint64(0x3333333333333333)
+BYTES = np.uint64(0x0F0F0F0F0F0F0F0F)
+SUM = np.uint64(0x0101010101010101)
+U56 = np.uint64(56)
+
+
+def _simple_rings() -> np.ndarray:
+    """For each set of free cells around a cell, whether that cell is no bridge between its sides.
+
+    Bits 0..7 are the neighbours in reading order. True if the free ones of the four sides hang
+    together through the ring of eight, so that taking the cell away cuts no free cells apart.
+    """
+    circle = (0, 1, 2, 4, 7, 6, 5, 3)
+    simple = np.zeros(256, np.bool_)
+    for ring in range(256):
+        around = [ring >> bit & 1 for bit in circle]
+        arcs = 0
+        for side in (1, 3, 5, 7):
+            # An arc is counted at its last side: no further side follows without a gap.
+            joined = around[(side + 1) % 8] and around[(side + 2) % 8]
+            arcs += around[side] and not joined
+        simple[ring] = arcs <= 1
+    return simple
+
+
+SIMPLE = _simple_rings()
+
+
+@inlined
+def popcount(x):
+    """Number of ones; compilers turn this idiom into one instruction."""
+    x = x - ((x >> ONE) & PAIRS)
+    x = (x & QUADS) + ((x >> U2) & QUADS)
+    x = (x + (x >> U4)) & BYTES
+    return np.int64((x * SUM) >> U56)
+
+
+@inlined
+def bit(words, base, cell):
+    """Whether a cell's bit is set: 0 or 1 as int64."""
+    return np.int64((words[base + (cell >> 6)] >> np.uint64(cell & 63)) & ONE)
+
+
+@inlined
+def three_bits(words, base, cell):
+    """The bits of a cell and the two after it, as int64."""
+    at, shift = base + (cell >> 6), np.uint64(cell & 63)
+    # Two shifts, because one by 64 is undefined.
+    joined = (words[at] >> shift) | ((words[at + 1] << ONE) << (U63 - shift))
+    return np.int64(joined) & 7
+
+
+@inlined
+def set_bit(words, base, cell):
+    """Set a cell's bit."""
+    words[base + (cell >> 6)] |= ONE << np.uint64(cell & 63)
+
+
+@inlined
+def clear_bit(words, base, cell):
+    """Clear a cell's bit."""
+    words[base + (cell >> 6)] &= ~(ONE << np.uint64(cell & 63))
+
+
+@inlined
+def delta(direction, stride):
+    """What a step in an absolute direction adds to a cell."""
+    sign = 1 - (direction & 2)
+    return sign if direction & 1 else -sign * stride
+
+
+@inlined
+def tail_of(rules, i32, i16, base):
+    """The last cell of the body."""
+    length, newest = np.int64(i32[base * 2 + LENGTH]), np.int64(i16[base * 4 + RING_HEAD])
+    return np.int64(i16[base * 4 + rules[R_RING] + ((newest - length + 1) & rules[R_RING_MASK])])
+
+
+@inlined
+def touches_free(rules, words, base, cell):
+    """Number of free neighbours of a cell."""
+    stride = rules[R_WIDTH] + 1
+    return (
+        bit(words, base, cell - stride)
+        + bit(words, base, cell + 1)
+        + bit(words, base, cell + stride)
+        + bit(words, base, cell - 1)
+    )
+
+
+@inlined
+def stays_connected(rules, words, base, cell):
+    """Whether taking a cell from connected free cells surely leaves them connected: 0 or 1."""
+    stride = rules[R_WIDTH] + 1
+    ring = (
+        three_bits(words, base, cell - stride - 1)
+        | bit(words, base, cell - 1) << 3
+        | bit(words, base, cell + 1) << 4
+        | three_bits(words, base, cell + stride - 1) << 5
+    )
+    return np.int64(SIMPLE[ring])
+
+
+@helper
+def first_free(rules, words, base):
+    """The first free cell in row-major order; there must be one."""
+    at = base + (rules[R_BOARD] >> 6)
+    while words[at] == ZERO:
+        at += 1
+    return ((at - base) << 6) + popcount((words[at] & (~words[at] + ONE)) - ONE)
+
+
+@inlined
+def region_at(rules, lane, slot):
+    """Where the scratch bitboard of a lane begins; pads around it stay zero."""
+    pad = rules[R_BOARD] // 64 - ROW_SCALARS
+    return rules[R_SCRATCH] + lane * rules[R_ROW] + slot * rules[R_SCRATCH_STRIDE] + pad
+
+
+@inlined
+def clear_region(rules, words, region):
+    """Make a scratch bitboard empty."""
+    for k in range(rules[R_BOARD_WORDS]):
+        words[region + k] = ZERO
+
+
+@inlined
+def in_region(rules, words, region, cell):
+    """Whether a cell is in a scratch bitboard: 0 or 1."""
+    return bit(words, region - (rules[R_BOARD] >> 6), cell)
+
+
+@inlined
+def size_of_region(rules, words, base, region, cell):
+    """Number of free cells connected with a free cell; leaves them in words[region:]."""
+    clear_region(rules, words, region)
+    set_bit(words, region - (rules[R_BOARD] >> 6), cell)
+    return spread(rules, words, base, region)
+
+
+@helper
+def spread(rules, words, base, region):
+    """Grow the bits at words[region:] to all free cells connected with them; returns their number.
+
+    Words are grown one by one until nothing changes, forwards and backwards in turn, because a
+    change travels through all words that lie ahead within one sweep.
+    """
+    count = rules[R_BOARD_WORDS]
+    if count <= 2:
+        return spread_small(rules, words, base, region)
+    stride = rules[R_WIDTH] + 1
+    free = base + (rules[R_BOARD] >> 6)
+    far, near = stride >> 6, np.uint64(stride & 63)
+    back = U63 - near
+    within = far == 0
+    forwards, changed = True, True
+    while changed:
+        changed = False
+        for j in range(count):
+            k = j if forwards else count - 1 - j
+            allowed, at = words[free + k], region + k
+            before = words[at]
+            grown = before | (before << ONE) | (before >> ONE)
+            grown |= (words[at - 1] >> U63) | (words[at + 1] << U63)
+            grown |= (words[at - far] << near) | ((words[at - far - 1] >> ONE) >> back)
+            grown |= (words[at + far] >> near) | ((words[at + far + 1] << ONE) << back)
+            grown &= allowed
+            if grown == before:
+                continue
+            seen = ZERO
+            while grown != seen:
+                seen = grown
+                grown |= (grown << ONE) | (grown >> ONE)
+                if within:
+                    grown |= (seen << near) | (seen >> near)
+                grown &= allowed
+            words[at] = grown
+            changed = True
+        forwards = not forwards
+    size = 0
+    for k in range(count):
+        size += popcount(words[region + k])
+    return size
+
+
+@inlined
+def spread_small(rules, words, base, region):
+    """The same for boards of at most two words, which stay in registers."""
+    free = base + (rules[R_BOARD] >> 6)
+    stride = np.uint64(rules[R_WIDTH] + 1)
+    back = np.uint64(64) - stride
+    allowed_0, allowed_1 = words[free], words[free + 1]
+    now_0, now_1 = words[region], words[region + 1]
+    seen_0, seen_1 = ~now_0, now_1
+    while seen_0 != now_0 or seen_1 != now_1:
+        seen_0, seen_1 = now_0, now_1
+        # Sideways first, then up and down from there: diagonals cost one round instead of two.
+        wide_0 = (now_0 | now_0 << ONE | now_0 >> ONE | now_1 << U63) & allowed_0
+        wide_1 = (now_1 | now_1 << ONE | now_1 >> ONE | now_0 >> U63) & allowed_1
+        now_0 = (wide_0 | wide_0 << stride | wide_0 >> stride | wide_1 << back) & allowed_0
+        now_1 = (wide_1 | wide_1 << stride | wide_1 >> stride | wide_0 >> back) & allowed_1
+    words[region], words[region + 1] = now_0, now_1
+    return popcount(now_0) + popcount(now_1)
+
+
+@helper
+def place_food(rules, words, i16, base, free):
+    """Put food on the k-th of `free` free cells in row-major order, by one draw."""
+    k = draw(words, base + RNG, free)
+    at = base + (rules[R_BOARD] >> 6)
+    word = words[at]
+    count = popcount(word)
+    while count <= k:
+        k -= count
+        at += 1
+        word = words[at]
+        count = popcount(word)
+    for _ in range(k):
+        word &= word - ONE
+    cell = ((at - base) << 6) + popcount((word & (~word + ONE)) - ONE)
+    stride = rules[R_WIDTH] + 1
+    row = (cell - rules[R_BOARD]) // stride
+    i16[base * 4 + FOOD] = cell
+    i16[base * 4 + FOOD_ROW] = row
+    i16[base * 4 + FOOD_COL] = cell - rules[R_BOARD] - row * stride
+
+
+@helper
+def cycle_cell(rules, k):
+    """Row and column of place k on the fixed Hamiltonian cycle."""
+    height, width = rules[R_HEIGHT], rules[R_WIDTH]
+    transposed = height & 1
+    if transposed:
+        height, width = width, height
+    row, col = 0, k
+    if k >= width:
+        k -= width
+        inner = (height - 1) * (width - 1)
+        if k < inner:
+            row = 1 + k // (width - 1)
+            step = k % (width - 1)
+            col = width - 1 - step if row & 1 else 1 + step
+        else:
+            row, col = height - 1 - (k - inner), 0
+    return (col, row) if transposed else (row, col)
+
+
+@helper
+def lay(rules, words, i16, base, place, row, col):
+    """Put one body cell on an empty part of the board; returns the cell."""
+    cell = rules[R_BOARD] + row * (rules[R_WIDTH] + 1) + col
+    i16[base * 4 + rules[R_RING] + place] = cell
+    clear_bit(words, base, cell)
+    return cell
+
+
+@helper
+def lay_straight(rules, words, i16, base, row, col, heading):
+    """Put down three cells with the head at (row, col)."""
+    down = (heading == 2) - (heading == 0)
+    right = (heading == 1) - (heading == 3)
+    for place in range(3):
+        lay(rules, words, i16, base, place, row - (2 - place) * down, col - (2 - place) * right)
+
+
+@helper
+def lay_on_cycle(rules, words, i16, base, length, offset):
+    """Put down a body along the cycle; returns the heading."""
+    cells = rules[R_CELLS]
+    previous, last = 0, 0
+    for place in range(length):
+        row, col = cycle_cell(rules, (offset - (length - 1 - place)) % cells)
+        previous, last = last, lay(rules, words, i16, base, place, row, col)
+    step = last - previous
+    if step == 1:
+        return 1
+    if step == -1:
+        return 3
+    return 2 if step > 0 else 0

@@ -1,1 +1,0 @@
-"""Episodes in memory: their layout, fires and treatments."""

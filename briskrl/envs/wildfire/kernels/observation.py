@@ -1,0 +1,124 @@
+"""What episodes show, compiled: planes, masks, and codes that stand for both."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from briskrl.compiler.jit import helper, inlined, kernel
+from briskrl.envs.kernels.step_loop import at_address
+from briskrl.envs.wildfire.kernels.episode import (
+    BUDGET,
+    CHANNEL_BUDGET,
+    CHANNEL_LEGAL,
+    LAND,
+    P_CLOSED,
+    P_LEGAL,
+    P_PLANES,
+    R_BITS,
+    R_CELLS,
+    R_CHANNEL,
+    R_CHANNELS,
+    R_POOL,
+    R_ROW,
+    R_ROW_CLOSED,
+    R_STATIC,
+    SPENT,
+)
+from briskrl.envs.wildfire.kernels.spread import has_bit
+
+
+@helper
+def show(rules, pool, treated, at, land, budget, shown, to):
+    """Write the planes (C, H, W) of a landscape with these treated cells, from `to` on.
+
+    Args:
+        rules: Settings.
+        pool: Landscapes.
+        treated: Words with one bit per cell, from `at` on; bits of cells that cannot burn may be
+            set or not.
+        at: See treated.
+        land: The landscape.
+        budget: Share of the budget that is left.
+        shown: Where to write.
+        to: See shown.
+    """
+    cells = rules[R_CELLS]
+    planes, pool32 = rules[P_PLANES] + land * rules[R_STATIC] * cells, pool.view(np.float32)
+    sets = pool.view(np.uint64)
+    shut, open_ = rules[P_CLOSED] + land * rules[R_BITS], rules[P_LEGAL] + land * rules[R_BITS]
+    for c in range(rules[R_CHANNELS]):
+        code, first = rules[R_CHANNEL + c], to + c * cells
+        if code >= 0:
+            from_ = planes + code * cells
+            for cell in range(cells):
+                shown[first + cell] = pool32[from_ + cell]
+        elif code == CHANNEL_BUDGET:
+            for cell in range(cells):
+                shown[first + cell] = budget
+        elif code == CHANNEL_LEGAL:
+            for cell in range(cells):
+                legal = has_bit(sets, open_, cell) and not has_bit(treated, at, cell)
+                shown[first + cell] = np.float32(1.0) if legal else np.float32(0.0)
+        else:
+            for cell in range(cells):
+                done = has_bit(treated, at, cell) and not has_bit(sets, shut, cell)
+                shown[first + cell] = np.float32(1.0) if done else np.float32(0.0)
+
+
+@inlined
+def budget_left(i32, base):
+    """Share of the budget that is left."""
+    left = i32[base * 2 + BUDGET] - i32[base * 2 + SPENT]
+    return np.float32(left / max(1, i32[base * 2 + BUDGET]))
+
+
+@helper
+def observe(rules, pool, words, i32, base, shown, at):
+    """Write the planes of one episode, (C, H, W) from `at` on."""
+    land, closed = np.int64(i32[base * 2 + LAND]), base + rules[R_ROW_CLOSED]
+    show(rules, pool, words, closed, land, budget_left(i32, base), shown, at)
+
+
+@kernel
+def write_masks(rules, words, place_of, mask):
+    """Which cells may be treated (N, cells), from the place of a bitmap in each row."""
+    for i in range(mask.shape[0]):
+        at = i * rules[R_ROW] + rules[place_of]
+        for cell in range(mask.shape[1]):
+            mask[i, cell] = has_bit(words, at, cell)
+
+
+@kernel
+def write_codes(rules, words, codes):
+    """Each episode in short (N, 1 + bits): landscape and budget left in one word, closed cells."""
+    i32, halves, reals = words.view(np.int32), codes.view(np.int32), codes.view(np.float32)
+    for i in range(codes.shape[0]):
+        base = i * rules[R_ROW]
+        halves[i, 0] = i32[base * 2 + LAND]
+        reals[i, 1] = budget_left(i32, base)
+        for j in range(rules[R_BITS]):
+            codes[i, 1 + j] = words[base + rules[R_ROW_CLOSED] + j]
+
+
+@kernel
+def read_planes(rules, codes, obs):
+    """The planes (B, C, H, W) that codes stand for."""
+    pool = at_address(rules, rules[R_POOL])
+    halves, reals = codes.view(np.int32), codes.view(np.float32)
+    flat, shown = codes.reshape(codes.size), obs.reshape(obs.size)
+    for i in range(codes.shape[0]):
+        first = i * codes.shape[1] + 1
+        land = np.int64(halves[i, 0])
+        show(rules, pool, flat, first, land, reals[i, 1], shown, i * (obs.size // codes.shape[0]))
+
+
+@kernel
+def read_masks(rules, codes, mask):
+    """The legal cells (B, H * W) that codes stand for."""
+    sets = at_address(rules, rules[R_POOL]).view(np.uint64)
+    halves, flat = codes.view(np.int32), codes.reshape(codes.size)
+    for i in range(codes.shape[0]):
+        open_ = rules[P_LEGAL] + np.int64(halves[i, 0]) * rules[R_BITS]
+        closed = i * codes.shape[1] + 1
+        for cell in range(mask.shape[1]):
+            mask[i, cell] = has_bit(sets, open_, cell) and not has_bit(flat, closed, cell)

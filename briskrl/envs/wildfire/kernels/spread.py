@@ -1,0 +1,360 @@
+"""Fire spread by minimum travel time, compiled.
+
+A fire is a shortest-path search from its ignition, cut off at its duration. Cells wait in buckets
+by arrival time, each in one bucket at most; a cell whose time improves moves to an earlier bucket,
+and one that has been expanded already is expanded again. Floating-point addition is monotone, so
+whatever the order, the times come out as the smallest sum over all paths: those of Dijkstra's
+algorithm, to the bit.
+
+A lane's scratch space is a stretch of 4-byte words: arrival times with a margin on both sides
+(moves beyond the grid lead there, with infinite times), links of the buckets, burned cells in order
+of discovery, parents, counters, bucket heads, and the directions that fire came in. Between fires
+all arrivals are the fill, which lies just above the duration, and all buckets are empty.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from briskrl.compiler.jit import helper, inlined
+
+BUCKETS = 512
+NONE, EXPANDED = -1, -2
+"""No cell; a cell that waits in no bucket."""
+ZERO, ONE = np.uint64(0), np.uint64(1)
+
+IGNITION = 100
+"""In place of the direction that fire came in, where it began; -1 is where there is no fire."""
+SCRATCH_FILL = 0
+SCRATCH_SCALARS = 16
+
+
+def margin(width, reach):
+    """Cells before and behind a grid that moves of this reach may read."""
+    return reach * width + reach
+
+
+def scratch_words(cells, width, reach):
+    """4-byte words of scratch space for one lane, in whole cache lines."""
+    wide = cells + 2 * margin(width, reach)
+    words = SCRATCH_SCALARS + wide + 5 * cells + BUCKETS + 1 + -(-wide // 4)
+    return -(-words // 16) * 16
+
+
+@inlined
+def arrivals_at(base, width, reach):
+    """Word of the first arrival time."""
+    return base + SCRATCH_SCALARS + reach * width + reach
+
+
+@inlined
+def burned_at(base, cells, width, reach):
+    """Word of the first burned cell."""
+    return base + SCRATCH_SCALARS + cells + 2 * (reach * width + reach) + 2 * cells
+
+
+@inlined
+def parents_at(base, cells, width, reach):
+    """Word of the first predecessor."""
+    return burned_at(base, cells, width, reach) + cells
+
+
+@inlined
+def ways_at(base, cells, width, reach):
+    """Byte of the first direction that fire came in."""
+    after_heads = burned_at(base, cells, width, reach) + 3 * cells + BUCKETS + 1
+    return after_heads * 4 + reach * width + reach
+
+
+@helper
+def clear_scratch(i32, f32, base, cells, width, reach, fill):
+    """Make a lane ready for fires whose cells are `fill` before they burn."""
+    f32[base + SCRATCH_FILL] = fill
+    arrivals = arrivals_at(base, width, reach)
+    for i in range(cells):
+        f32[arrivals + i] = fill
+    heads = burned_at(base, cells, width, reach) + 3 * cells
+    for b in range(BUCKETS + 1):
+        i32[heads + b] = NONE
+
+
+@inlined
+def fill_of(limit):
+    """What cells hold that have not burned: the first number after the duration."""
+    return np.nextafter(limit, np.float32(np.inf))
+
+
+@inlined
+def scale_of(limit):
+    """Buckets per minute."""
+    return np.float32(BUCKETS) / limit
+
+
+@inlined
+def enqueue(i32, after, before, heads, cell, place):
+    """Put a cell first into a bucket."""
+    first = np.int64(i32[heads + place])
+    i32[after + cell] = first
+    i32[before + cell] = NONE
+    if first >= 0:
+        i32[before + first] = cell
+    i32[heads + place] = cell
+
+
+@helper
+def flood(
+    i32,
+    f32,
+    i8,
+    lists,
+    cells,
+    arrivals,
+    ways,
+    minutes,
+    row,
+    offsets,
+    turn,
+    count,
+    allowed,
+    gate,
+    limit,
+    found,
+    waiting,
+    bucket,
+):
+    """Expand what waits in the buckets until nothing does; returns the number of burned cells.
+
+    Args:
+        i32: Memory as integers.
+        f32: The same as floats.
+        i8: The same as bytes.
+        lists: Word of the lane's list of burned cells, which its links and buckets lie around.
+        cells: Cells of the grid.
+        arrivals: Word of the first arrival time.
+        ways: Byte of the first direction; each burned cell gets the one that fire came in.
+        minutes: Edge times; those of cell c, direction k are at row + c * count + k.
+        row: See minutes.
+        offsets: How far in cells each direction leads; that of direction k is at turn + k.
+        turn: See offsets.
+        count: K.
+        allowed: Bits of the directions that breaks leave open; those of cell c are at gate + c.
+        gate: See allowed.
+        limit: Duration in minutes, float32.
+        found: Cells in the list so far.
+        waiting: Cells in buckets.
+        bucket: The first bucket that may hold any.
+    """
+    fill, scale = fill_of(limit), scale_of(limit)
+    after, before, heads = lists - 2 * cells, lists - cells, lists + 3 * cells
+    while waiting > 0:
+        cell = np.int64(i32[heads + bucket])
+        if cell < 0:
+            bucket += 1
+            continue
+        follower = np.int64(i32[after + cell])
+        i32[heads + bucket] = follower
+        if follower >= 0:
+            i32[before + follower] = NONE
+        i32[before + cell] = EXPANDED
+        waiting -= 1
+        time = f32[arrivals + cell]
+        edge = row + cell * count
+        gates = allowed[gate + cell]
+        for k in range(count):
+            new = time + minutes[edge + k]
+            to = cell + offsets[turn + k]
+            old = f32[arrivals + to]
+            if new < old and (gates >> np.uint32(k)) & np.uint32(1):
+                f32[arrivals + to] = new
+                i8[ways + to] = k
+                place = np.int64(new * scale)
+                if old == fill:
+                    i32[lists + found] = to
+                    found += 1
+                    waiting += 1
+                elif i32[before + to] == EXPANDED:
+                    waiting += 1
+                else:
+                    was = np.int64(old * scale)
+                    if was == place:
+                        continue
+                    earlier, later = np.int64(i32[before + to]), np.int64(i32[after + to])
+                    if earlier >= 0:
+                        i32[after + earlier] = later
+                    else:
+                        i32[heads + was] = later
+                    if later >= 0:
+                        i32[before + later] = earlier
+                enqueue(i32, after, before, heads, to, place)
+    return found
+
+
+@helper
+def ignite(
+    i32,
+    f32,
+    i8,
+    lists,
+    cells,
+    arrivals,
+    ways,
+    minutes,
+    row,
+    offsets,
+    turn,
+    count,
+    allowed,
+    gate,
+    start,
+    limit,
+):
+    """Burn from a cell that can burn, over cells that all hold the fill; see `flood`."""
+    f32[arrivals + start] = np.float32(0.0)
+    i8[ways + start] = IGNITION
+    i32[lists] = start
+    enqueue(i32, lists - 2 * cells, lists - cells, lists + 3 * cells, start, 0)
+    return flood(
+        i32,
+        f32,
+        i8,
+        lists,
+        cells,
+        arrivals,
+        ways,
+        minutes,
+        row,
+        offsets,
+        turn,
+        count,
+        allowed,
+        gate,
+        limit,
+        1,
+        1,
+        0,
+    )
+
+
+@helper
+def spread(
+    i32,
+    f32,
+    i8,
+    base,
+    cells,
+    width,
+    reach,
+    minutes,
+    row,
+    offsets,
+    count,
+    allowed,
+    start,
+    limit,
+):
+    """Burn from `start` within a lane's scratch space; returns the number of burned cells.
+
+    `forget` must follow. See `flood` for the arguments; `base` is the lane's first word.
+    """
+    fill = fill_of(limit)
+    if f32[base + SCRATCH_FILL] != fill:
+        clear_scratch(i32, f32, base, cells, width, reach, fill)
+    return ignite(
+        i32,
+        f32,
+        i8,
+        burned_at(base, cells, width, reach),
+        cells,
+        arrivals_at(base, width, reach),
+        ways_at(base, cells, width, reach),
+        minutes,
+        row,
+        offsets,
+        0,
+        count,
+        allowed,
+        0,
+        start,
+        limit,
+    )
+
+
+@helper
+def forget(i32, f32, base, cells, width, reach, found):
+    """Set the burned cells of the last fire back; whoever needs arrivals reads them before."""
+    fill = f32[base + SCRATCH_FILL]
+    arrivals = arrivals_at(base, width, reach)
+    burned = burned_at(base, cells, width, reach)
+    for n in range(found):
+        f32[arrivals + i32[burned + n]] = fill
+
+
+@helper
+def set_bit(bits, at, cell):
+    """Set the bit of a cell in the words from `at` on."""
+    bits[at + (cell >> 6)] |= ONE << np.uint64(cell & 63)
+
+
+@helper
+def clear_bit(bits, at, cell):
+    """Clear the bit of a cell."""
+    bits[at + (cell >> 6)] &= ~(ONE << np.uint64(cell & 63))
+
+
+@inlined
+def has_bit(bits, at, cell):
+    """Whether the bit of a cell is set."""
+    return (bits[at + (cell >> 6)] >> np.uint64(cell & 63)) & ONE != ZERO
+
+
+@helper
+def close_gates(allowed, gate, closed, at, cell, height, width, stencil, cuts, pinches):
+    """Close every direction that a break at `cell` stops.
+
+    Args:
+        allowed: Open directions, bits; those of cell c are at gate + c.
+        gate: See allowed.
+        closed: Bits of the cells that cannot burn or are treated, this one included, from `at` on.
+        at: See closed.
+        cell: The treated cell.
+        height: Rows.
+        width: Columns.
+        stencil: A compass's cuts and, behind them, its pinches, flat from element 0 on.
+        cuts: Number of cuts.
+        pinches: Number of pinches.
+    """
+    row, col = cell // width, cell % width
+    for n in range(cuts):
+        r, c = row + stencil[3 * n], col + stencil[3 * n + 1]
+        if r >= 0 and r < height and c >= 0 and c < width:
+            allowed[gate + r * width + c] &= ~(np.uint32(1) << np.uint32(stencil[3 * n + 2]))
+    for n in range(pinches):
+        p = 3 * cuts + 5 * n
+        r, c = row + stencil[p + 2], col + stencil[p + 3]
+        if r >= 0 and r < height and c >= 0 and c < width and has_bit(closed, at, r * width + c):
+            r, c = row + stencil[p], col + stencil[p + 1]
+            if r >= 0 and r < height and c >= 0 and c < width:
+                allowed[gate + r * width + c] &= ~(np.uint32(1) << np.uint32(stencil[p + 4]))
+
+
+@helper
+def can_change(burned, at, cell, height, width, pairs, first, count):
+    """Whether a fire that burned these cells could end otherwise with a break at `cell`.
+
+    It can if it burned the cell, or both ends of a move that the break may stop: fire can pass
+    over a corner of a cell that it does not reach in time.
+    """
+    if has_bit(burned, at, cell):
+        return True
+    row, col = cell // width, cell % width
+    for n in range(count):
+        p = first + 4 * n
+        r, c = row + pairs[p], col + pairs[p + 1]
+        if r < 0 or r >= height or c < 0 or c >= width:
+            continue
+        if not has_bit(burned, at, r * width + c):
+            continue
+        r, c = row + pairs[p + 2], col + pairs[p + 3]
+        if r >= 0 and r < height and c >= 0 and c < width and has_bit(burned, at, r * width + c):
+            return True
+    return False

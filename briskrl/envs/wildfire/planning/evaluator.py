@@ -1,0 +1,108 @@
+"""A set of breaks under trial: what a sample of fires burns with it, and what a change would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.core.types import Ints
+from briskrl.envs.wildfire.directions import Compass
+from briskrl.envs.wildfire.fuels import Reals
+from briskrl.envs.wildfire.kernels import break_search as k
+from briskrl.envs.wildfire.simulate import Fires, Scene, new_scratch
+
+
+class Trials:
+    """Tries breaks on one sample of fires."""
+
+    def __init__(self, scene: Scene, fires: Fires) -> None:
+        landscape, points = scene.landscape, scene.compass
+        height, width = landscape.shape
+        self._pairs = stopped_pairs(points)
+        shape = [height, width, len(points.cuts), len(points.pinches), points.reach]
+        words = -(-landscape.cells // 64)
+        closed = bits_of(~scene.burnable)
+        self.scene = scene
+        self._fires = fires
+        self._burned = np.zeros(len(fires) * words, np.uint64)
+        self._work = np.zeros_like(self._burned)
+        self._losses = np.zeros(len(fires))
+        self._common: tuple[NDArray[Any], ...] = (
+            new_scratch(landscape.cells, width, points.reach),
+            scene.tables.minutes.ravel(),
+            scene.limits,
+            points.rows * width + points.cols,
+            np.zeros(landscape.cells, np.uint32),
+            closed.copy(),
+            closed,
+            np.array([*shape, len(self._pairs)], np.int64),
+            np.concatenate([points.cuts.ravel(), points.pinches.ravel()]),
+            fires.cell,
+            fires.weather,
+            scene.value,
+        )
+
+    def loss(self, breaks: Ints) -> float:
+        """Mean lost value of the sample with these breaks; the next trials start from them."""
+        total = k.burn_sample(*self._common, breaks, self._burned, self._losses)
+        return float(total) / len(self._fires)
+
+    def with_each(self, breaks: Ints, candidates: Ints) -> Reals:
+        """Mean lost value with each candidate (M,) added to the breaks that `loss` was told."""
+        totals = np.zeros(len(candidates))
+        k.try_cells(
+            *self._common,
+            np.append(breaks, 0),
+            self._burned,
+            self._losses,
+            self._pairs.ravel(),
+            candidates,
+            totals,
+            self._work,
+        )
+        return totals / len(self._fires)
+
+    def swap(self, breaks: Ints, weights: Reals, random: NDArray[np.uint64], budget: int) -> int:
+        """Improve breaks in place by moving one at a time; returns how many fires were burned.
+
+        Args:
+            breaks: Those that `loss` was told.
+            weights: How likely each cell is to be proposed, (cells,).
+            random: One word of random state, which moves on.
+            budget: Fires to burn.
+        """
+        done: int = k.search_swaps(
+            *self._common,
+            breaks,
+            self._burned,
+            self._losses,
+            self._pairs.ravel(),
+            self.scene.legal,
+            np.cumsum(weights),
+            random,
+            self._work,
+            np.zeros(len(self._fires)),
+            budget,
+        )
+        return done
+
+
+def stopped_pairs(points: Compass) -> Ints:
+    """Ends (Q, 4) of the moves that a break can stop without being either end, relative to it."""
+    found = set()
+    stops = [(row, col, way) for row, col, way in points.cuts.tolist()]
+    stops += [(row, col, way) for row, col, _, _, way in points.pinches.tolist()]
+    for row, col, way in stops:
+        end = (row + int(points.rows[way]), col + int(points.cols[way]))
+        if (row, col) != (0, 0) and end != (0, 0):
+            found.add(tuple(sorted([(row, col), end])))
+    return np.array([[*one, *other] for one, other in sorted(found)], np.int64).reshape(-1, 4)
+
+
+def bits_of(cells: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """A mask (cells,) as a bitmap of 64-bit words."""
+    padded = np.zeros(-(-len(cells) // 64) * 64, np.bool_)
+    padded[: len(cells)] = cells
+    return np.packbits(padded, bitorder="little").view(np.uint64)

@@ -1,1 +1,0 @@
-"""Fires of one landscape in detail: losses, arrivals, paths."""

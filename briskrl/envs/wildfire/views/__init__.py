@@ -1,1 +1,0 @@
-"""What episodes show: planes, masks and short rows."""

@@ -1,0 +1,74 @@
+"""A calibration: everything that is measured of a machine, thoroughly or in a moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
+
+from briskrl.fused.calibration.call_overhead import CallCosts, measure_calls
+from briskrl.fused.calibration.gemm_rates import SHAPES, ProductRate, measure_products
+from briskrl.fused.calibration.memory_rates import MemoryRates, measure_memory
+
+QUICK_S = 0.025
+"""Time for each product of a quick calibration, which makes a third of a second for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a machine can do; rates are billions of operations or bytes per second."""
+
+    gflops: Annotated[float, Meta(gt=0)]
+    """The best rate of a product on one thread: what arithmetic is compared with."""
+    gflops_of: str
+    """Whose rate that is, at which rows x inputs x outputs."""
+    two_threads_gflops: float | None
+    """The best rate on two threads."""
+    products: dict[str, ProductRate]
+    memory: MemoryRates | None
+    """None if the calibration was a quick one, as are the next."""
+    calls: CallCosts | None
+    quick: bool
+
+
+def calibrate(seconds: float, *, two_threads: bool) -> Calibration:
+    """Measure everything in about so many seconds.
+
+    Args:
+        seconds: Time to spend, apart from making ready.
+        two_threads: Measure with two threads as well; wants two cores.
+    """
+    each = seconds / ((4 if two_threads else 2) * len(SHAPES) + 7)
+    return _calibration(
+        measure_products(budget_s=each, two_threads=two_threads),
+        measure_memory(budget_s=each, two_threads=two_threads),
+        measure_calls(budget_s=each, two_threads=two_threads),
+    )
+
+
+def calibrate_quickly() -> Calibration:
+    """Measure products on one thread alone, in well under a second."""
+    return _calibration(measure_products(budget_s=QUICK_S, two_threads=False), None, None)
+
+
+def _calibration(
+    products: dict[str, ProductRate], memory: MemoryRates | None, calls: CallCosts | None
+) -> Calibration:
+    shape = max(products, key=lambda name: products[name].best)
+    best = products[shape]
+    pairs = [
+        rate
+        for product in products.values()
+        for rate in (product.torch_two_threads, product.fused_two_threads)
+        if rate is not None
+    ]
+    return Calibration(
+        gflops=best.best,
+        gflops_of=f"{'fused' if best.fused >= best.torch else 'torch'} {shape}",
+        two_threads_gflops=max(pairs, default=None),
+        products=products,
+        memory=memory,
+        calls=calls,
+        quick=memory is None,
+    )

@@ -1,1 +1,0 @@
-"""How threads tell one another that there is work, or that it is done."""

@@ -1,0 +1,1 @@
+"""Compiled dense layers, matrix products and Adam."""

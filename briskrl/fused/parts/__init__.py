@@ -1,1 +1,0 @@
-"""Parts of compiled work, taken by whoever has time."""

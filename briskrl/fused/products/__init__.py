@@ -1,1 +1,0 @@
-"""Products of matrices, whatever networks make of them."""

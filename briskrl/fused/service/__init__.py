@@ -1,1 +1,0 @@
-"""Compiled work that a thread does without the interpreter."""

@@ -1,1 +1,0 @@
-"""Matrices turned within registers."""

@@ -1,0 +1,1 @@
+"""Compiled replay and rollout operations."""

@@ -1,0 +1,245 @@
+"""Prioritised replay (Schaul 2016): transitions are drawn by a power of their last error.
+
+It is a ReplayBuffer that chooses its slots with a sum tree; storage, n-step returns and chunks are
+those of the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.core.spec import EnvSpec
+from briskrl.core.types import (
+    Array,
+    Batch,
+    Bools,
+    Decision,
+    Floats,
+    Ints,
+    ObsCodec,
+    State,
+    StepBuffers,
+)
+from briskrl.memory.kernels import sum_tree
+from briskrl.memory.kernels.prioritized_sampling import Source
+from briskrl.memory.replay import ReplayBuffer
+
+ERROR_OFFSET = 1e-6
+"""Added to every error, so that a transition without one can still be drawn."""
+FIRST_PRIORITY = 1.0
+"""Priority of new transitions as long as no error is known."""
+
+
+class PrioritizedReplay:
+    """The last transitions of N environments, drawn with probability p / sum(p), p = error**alpha.
+
+    A transition enters with the largest priority so far when it becomes complete. The tree is an
+    exact function of its leaves (every node is the sum of its two children), so the leaves are all
+    that has to be saved.
+
+    Args:
+        spec: What the environments look like.
+        num_envs: N.
+        capacity: Transitions to hold; rounded as in ReplayBuffer.
+        n_step: Rewards summed before bootstrapping.
+        gamma: Discount per step.
+        alpha: How strongly errors shape the sampling; 0 is uniform.
+        beta: Strength of the importance correction at the first write.
+        beta_steps: Transitions written until it has risen linearly to 1; if absent, the attribute
+            `beta` is left to whoever samples.
+        codec: As in ReplayBuffer.
+    """
+
+    wants_feedback = True
+
+    def __init__(
+        self,
+        *,
+        spec: EnvSpec,
+        num_envs: int,
+        capacity: int,
+        n_step: int,
+        gamma: float,
+        alpha: float,
+        beta: float = 1.0,
+        beta_steps: int | None = None,
+        codec: ObsCodec | None = None,
+    ) -> None:
+        self._replay = ReplayBuffer(
+            spec=spec,
+            num_envs=num_envs,
+            capacity=capacity,
+            n_step=n_step,
+            gamma=gamma,
+            codec=codec,
+        )
+        self.alpha = float(alpha)
+        self.beta = float(beta)
+        """Strength of the importance correction in the next sample."""
+        self._first_beta = self.beta
+        self._beta_steps = beta_steps
+        self._written = 0
+        self._num_leaves = 1 << (self.capacity - 1).bit_length()
+        self._tree: NDArray[np.float64] = np.empty(2 * self._num_leaves)
+        self._tree.fill(0)
+        self._largest = FIRST_PRIORITY
+
+    @property
+    def capacity(self) -> int:
+        """Transitions the ring has room for, after rounding up."""
+        return self._replay.capacity
+
+    @property
+    def size(self) -> int:
+        """Transitions that can be sampled."""
+        return self._replay.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes committed when the memory was built, tree included."""
+        return self._replay.nbytes + self._tree.nbytes
+
+    @property
+    def accepts(self) -> Bools:
+        """(N,): a ring has room for everybody's next transition."""
+        return self._replay.accepts
+
+    @property
+    def priorities(self) -> NDArray[np.float64]:
+        """(S,) priority of every slot, 0 where nothing can be sampled; a view of the tree."""
+        return self._tree[self._num_leaves : self._num_leaves + self.capacity]
+
+    def can_sample(self, batch_size: int) -> bool:
+        """Whether `batch_size` transitions, or as many as there can ever be, are there."""
+        return self._replay.can_sample(batch_size)
+
+    def write(
+        self,
+        before: StepBuffers,
+        decision: Decision,
+        after: StepBuffers,
+        ids: Ints | None = None,
+    ) -> None:
+        """Append one transition per env; arguments and errors as in ReplayBuffer.write."""
+        replay = self._replay
+        replay.write(before, decision, after, ids)
+        ids = replay.everyone if ids is None else ids
+        sum_tree.admit(
+            self._tree, replay.cursor, ids, replay.num_rows, replay.n_step, self._largest
+        )
+        self._written += len(ids)
+        if self._beta_steps is not None:
+            share = min(1.0, self._written / self._beta_steps)
+            self.beta = self._first_beta + (1.0 - self._first_beta) * share
+
+    def sample(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
+        """Fill the first `updates` batches of `out`, one transition from each B-th of the total.
+
+        Raises:
+            ValueError: Nothing can be sampled yet, or `out` has room for fewer updates.
+        """
+        draws = self._replay.draw(rng, updates, out)
+        sum_tree.choose_prioritized(self._tree, draws, updates, self.beta, out.index, out.weight)
+        self._replay.gather(updates, out)
+
+    def feedback(self, out: Batch, updates: int, errors: Floats) -> None:
+        """Set the priorities of the first `updates` batches from their errors (K, B).
+
+        Where a transition occurs twice its last error counts; non-finite errors change nothing.
+
+        Raises:
+            ValueError: There are fewer errors than transitions.
+        """
+        if errors.shape[1] != out.index.shape[1] or not updates <= len(errors) <= len(out.index):
+            raise ValueError(f"Errors {errors.shape} do not fit {updates} x {out.index.shape[1]}.")
+        self._largest = sum_tree.update_priorities(
+            self._tree, out.index, errors, updates, self.alpha, ERROR_OFFSET, self._largest
+        )
+
+    def source(self, rng: np.random.Generator, updates: int, out: Batch) -> Source | None:
+        """What compiled code needs to do what `sample` and `feedback` do, update by update.
+
+        It has to be handed back to `take_back` afterwards. None if observations are kept as codes,
+        which only their codec can read.
+        """
+        views = self._replay.views(out)
+        if views is None:
+            return None
+        ring = self._replay.ring
+        return Source(
+            tree=self._tree,
+            draws=self._replay.draw(rng, updates, out),
+            beta=self.beta,
+            alpha=self.alpha,
+            offset=ERROR_OFFSET,
+            largest=np.array([self._largest]),
+            num_envs=self._replay.num_envs,
+            n_step=self._replay.n_step,
+            gamma=self._replay.gamma,
+            ring=(
+                ring.obs,
+                ring.action,
+                ring.reward,
+                ring.flags,
+                ring.mask,
+                ring.final_obs,
+                ring.final_mask,
+            ),
+            index=out.index,
+            weight=out.weight,
+            **views,
+        )
+
+    def take_back(self, source: Source) -> None:
+        """Take notice of what was done with a source."""
+        self._largest = float(source.largest[0])
+
+    def cut(self, now: StepBuffers) -> None:
+        """End the episodes under way: each env's last transition is truncated at `now`."""
+        self._replay.cut(now)
+
+    def clear(self) -> None:
+        """Forget everything; what follows is what a newly built memory would do.
+
+        The tree has to be zeroed, because stale leaves would count in its sums; the ring is left.
+        """
+        self._replay.clear()
+        self._tree.fill(0)
+        self._largest = FIRST_PRIORITY
+        self._written = 0
+        self.beta = self._first_beta
+
+    def state(self) -> State:
+        """Cursors, chunk versions and priorities; copies."""
+        state = self._replay.state()
+        state.arrays["priorities"] = self.priorities.copy()
+        state.scalars.update(largest=self._largest, beta=self.beta, written=self._written)
+        return state
+
+    def load_state(self, state: State) -> None:
+        """Continue from a saved state; its chunks may be loaded before or after.
+
+        Raises:
+            ValueError: The state is that of a memory of another shape.
+        """
+        self._replay.load_state(state)
+        self.priorities[...] = state.arrays["priorities"]
+        sum_tree.rebuild(self._tree)
+        self._largest = float(state.scalars["largest"])
+        self.beta = float(state.scalars["beta"])
+        self._written = int(state.scalars["written"])
+
+    def chunk_versions(self) -> Mapping[str, int]:
+        """Names of the chunks that hold data, with a number that grows on every change."""
+        return self._replay.chunk_versions()
+
+    def read_chunk(self, name: str) -> Mapping[str, Array]:
+        """The arrays of one chunk; views, valid until the next write."""
+        return self._replay.read_chunk(name)
+
+    def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
+        """Put back what read_chunk gave."""
+        self._replay.load_chunk(name, arrays)

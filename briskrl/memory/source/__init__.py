@@ -1,1 +1,0 @@
-"""A prioritised memory for kernels that draw and feed back between updates."""

@@ -1,0 +1,280 @@
+"""Dense networks forward and backward in few large torch operations, for the torch engine.
+
+Autograd through small layers is mostly bookkeeping: a node per operation, a new tensor per result.
+Here a network is one node. Activations and their slopes lie in buffers that are kept, gradients are
+added where the parameters' own lie, and tanh is the compiled one where there is a compiled one.
+Measured for two networks 4-64-64 at 256 rows: 290 us of CPU against 690 us through autograd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from briskrl.compiler.math import tanh_all
+from briskrl.nets.actor_critic import ActorCritic
+from briskrl.nets.bodies import ACTIVATE_IN_PLACE, Activation, MLPBody
+from briskrl.nets.heads import QHead
+from briskrl.nets.q_network import QNetwork
+
+MOST_ROOMS = 32
+"""Different numbers of rows whose views are remembered."""
+
+NARROW = 16
+"""Inputs up to which a layer's weight gradient is computed transposed: 4 us instead of 20."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Buffers for one number of rows B, one (B, width) per hidden layer."""
+
+    hidden: list[Tensor]
+    arrays: list[NDArray[Any] | None]
+    """The same as flat arrays where compiled code can work on them."""
+    slopes: list[Tensor]
+    ones: Tensor
+    """(B,)."""
+
+
+class DenseNet:
+    """Dense layers with an activation after each, then linear heads side by side.
+
+    Parameters are read, and gradients added, where they are: both must stay in place
+    (FlatParameters). What a pass leaves behind is valid until the next one.
+    """
+
+    def __init__(
+        self, layers: Sequence[nn.Linear], heads: Sequence[nn.Linear], activation: Activation
+    ) -> None:
+        self._layers = [_Layer(layer) for layer in layers]
+        self._heads = [_Layer(head) for head in heads]
+        self._like = heads[0].weight.detach()
+        compiled = self._like.device.type == "cpu" and self._like.dtype == torch.float32
+        self._compiled = compiled and activation == "tanh"
+        self._activate: Callable[[Tensor], Tensor] = ACTIVATE_IN_PLACE[activation]
+        self._apply_slope = _SLOPES[activation]
+        self._most = 0
+        self._hidden: list[Tensor] = []
+        self._slopes: list[Tensor] = []
+        self._rooms: dict[int, _Room] = {}
+        self._turn = 0
+        self.num_heads = len(heads)
+
+    def head(self, index: int, obs: Tensor) -> Tensor:
+        """(B, inputs) -> (B, outputs) of one head, without gradients."""
+        return self._heads[index].forward(self._body(obs))
+
+    def forward(self, obs: Tensor) -> tuple[int, tuple[Tensor, ...]]:
+        """The number of this pass, which `backward` wants to hear, and the heads' outputs."""
+        features = self._body(obs)
+        return self._turn, tuple(head.forward(features) for head in self._heads)
+
+    def backward(self, turn: int, obs: Tensor, slopes: Sequence[Tensor]) -> None:
+        """Add the gradients of all parameters, given the slopes (B, outputs) of every head.
+
+        With out = h W^T + b: dW = slope^T h, db = the sum of slopes over the rows, dh = slope W,
+        summed over the heads; an activation h = a(z) below turns dh into dz = a'(z) dh.
+        """
+        if turn != self._turn:
+            raise RuntimeError("Another pass came between forward and backward.")
+        room = self._room(len(obs))
+        features = room.hidden[-1] if self._layers else obs
+        for k, (head, slope) in enumerate(zip(self._heads, slopes, strict=True)):
+            head.add_gradients(slope, features, room.ones)
+            if self._layers:
+                head.hand_down(slope, room.slopes[-1], fresh=k == 0)
+        for k in range(len(self._layers) - 1, -1, -1):
+            slope, layer = room.slopes[k], self._layers[k]
+            self._apply_slope(slope, room.hidden[k])
+            layer.add_gradients(slope, room.hidden[k - 1] if k else obs, room.ones)
+            if k:
+                layer.hand_down(slope, room.slopes[k - 1], fresh=True)
+
+    def _body(self, obs: Tensor) -> Tensor:
+        self._turn += 1
+        room, hidden = self._room(len(obs)), obs
+        for layer, out, array in zip(self._layers, room.hidden, room.arrays, strict=True):
+            torch.addmm(layer.bias, hidden, layer.transposed, out=out)
+            hidden = out
+            if array is None:
+                self._activate(hidden)
+            else:
+                tanh_all(array)
+        return hidden
+
+    def _room(self, rows: int) -> _Room:
+        room = self._rooms.get(rows)
+        if room is None:
+            if len(self._rooms) == MOST_ROOMS:
+                self._rooms.clear()
+            room = self._rooms[rows] = self._make_room(rows)
+        return room
+
+    # A buffer made while acting must be usable while learning.
+    @torch.inference_mode(False)
+    def _make_room(self, rows: int) -> _Room:
+        """Views of the first rows of the buffers, which grow to the most rows ever wanted."""
+        if rows > self._most:
+            self._most = rows
+            self._rooms.clear()
+            self._hidden = [self._like.new_zeros(rows, layer.width) for layer in self._layers]
+            self._slopes = [torch.zeros_like(tensor) for tensor in self._hidden]
+        hidden = [tensor[:rows] for tensor in self._hidden]
+        arrays = [tensor.numpy().reshape(-1) if self._compiled else None for tensor in hidden]
+        slopes = [tensor[:rows] for tensor in self._slopes]
+        return _Room(hidden, arrays, slopes, self._like.new_ones(rows))
+
+
+class _Layer:
+    """Views of one linear layer's parameters and gradients."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        weight, bias = layer.weight, layer.bias
+        assert weight.grad is not None
+        assert bias.grad is not None
+        self.weight, self.bias = weight.detach(), bias.detach()
+        self.transposed = self.weight.t()
+        self.width = layer.out_features
+        self._weight_grad, self._bias_grad = weight.grad, bias.grad
+        narrow = layer.in_features <= NARROW < layer.out_features
+        self._turned = torch.zeros_like(self.transposed.contiguous()) if narrow else None
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return torch.addmm(self.bias, hidden, self.transposed)
+
+    def add_gradients(self, slope: Tensor, below: Tensor, ones: Tensor) -> None:
+        if self._turned is not None:
+            torch.mm(below.t(), slope, out=self._turned)
+            self._weight_grad.add_(self._turned.t())
+        else:
+            torch.addmm(self._weight_grad, slope.t(), below, out=self._weight_grad)
+        self._bias_grad.addmv_(slope.t(), ones)
+
+    def hand_down(self, slope: Tensor, out: Tensor, *, fresh: bool) -> None:
+        if fresh:
+            torch.mm(slope, self.weight, out=out)
+        else:
+            torch.addmm(out, slope, self.weight, out=out)
+
+
+class _Pass(torch.autograd.Function):
+    """One pass of some networks as a node of autograd's graph."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, anchor: Tensor, obs: Tensor, nets: Sequence[DenseNet]
+    ) -> tuple[Tensor, ...]:
+        ctx.obs, ctx.nets = obs, nets
+        passes = [net.forward(obs) for net in nets]
+        ctx.turns = [turn for turn, _ in passes]
+        return tuple(output for _, outputs in passes for output in outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[None, None, None]:
+        begin = 0
+        for net, turn in zip(ctx.nets, ctx.turns, strict=True):
+            net.backward(turn, ctx.obs, slopes[begin : begin + net.num_heads])
+            begin += net.num_heads
+        return None, None, None
+
+
+# A pass is only recorded if one of its arguments asks for a gradient.
+_ANCHOR = torch.zeros((), requires_grad=True)
+
+
+def _passed(obs: Tensor, nets: Sequence[DenseNet]) -> tuple[Tensor, ...]:
+    """The outputs of all heads of some networks, side by side, for autograd."""
+    outputs: tuple[Tensor, ...] = _Pass.apply(_ANCHOR, obs, nets)  # type: ignore[no-untyped-call]
+    return outputs
+
+
+def _tanh_slope(slope: Tensor, out: Tensor) -> None:
+    torch.ops.aten.tanh_backward.grad_input(slope, out, grad_input=slope)
+
+
+def _relu_slope(slope: Tensor, out: Tensor) -> None:
+    torch.ops.aten.threshold_backward.grad_input(slope, out, 0, grad_input=slope)
+
+
+_SLOPES: dict[Activation, Callable[[Tensor, Tensor], None]] = {
+    "tanh": _tanh_slope,
+    "relu": _relu_slope,
+}
+
+
+class DenseActorCritic:
+    """An actor-critic network of dense layers, computed by DenseNet.
+
+    Calls, values and gradients are those of the network itself, up to rounding.
+    """
+
+    def __init__(self, network: ActorCritic) -> None:
+        policy, value = network.policy_body, network.value_body
+        assert isinstance(policy, MLPBody)
+        assert isinstance(value, MLPBody)
+        heads = [h for h in (network.policy_head, network.value_head) if isinstance(h, nn.Linear)]
+        self._network = network
+        if network.shared:
+            self._nets = [DenseNet(policy.linears, heads, policy.activation)]
+        else:
+            bodies = zip((policy, value), heads, strict=True)
+            self._nets = [DenseNet(body.linears, [head], body.activation) for body, head in bodies]
+
+    def __call__(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, *obs) -> policy outputs and values (B, 1), for autograd.
+
+        The backward pass must come before the next pass of any kind.
+        """
+        out, value = _passed(self._flat(obs), self._nets)
+        return self._network.policy_outputs(out), value
+
+    def policy(self, obs: Tensor) -> Tensor:
+        """(B, *obs) -> policy outputs, without gradients."""
+        return self._network.policy_outputs(self._nets[0].head(0, self._flat(obs)))
+
+    def values(self, obs: Tensor) -> Tensor:
+        """(B, *obs) -> values (B, 1), without gradients."""
+        return self._nets[-1].head(-1, self._flat(obs))
+
+    def _flat(self, obs: Tensor) -> Tensor:
+        return _flattened(self._network.inputs(obs))
+
+
+class DenseQ:
+    """A value network of dense layers without noise, computed by DenseNet; see DenseActorCritic."""
+
+    def __init__(self, network: QNetwork) -> None:
+        assert isinstance(network.body, MLPBody)
+        assert isinstance(network.head, QHead)
+        self._inputs, self._head = network.inputs, network.head
+        heads = [layer for layer in _last_layers(network) if isinstance(layer, nn.Linear)]
+        self._net = DenseNet(network.body.linears, heads, network.body.activation)
+
+    @staticmethod
+    def can_compute(network: QNetwork) -> bool:
+        """Whether a network has such layers alone."""
+        if not isinstance(network.body, MLPBody) or not isinstance(network.head, QHead):
+            return False
+        return all(isinstance(layer, nn.Linear) for layer in _last_layers(network))
+
+    def __call__(self, obs: Tensor) -> Tensor:
+        """(B, *obs) -> (B, A) or (B, A, atoms), for autograd.
+
+        The backward pass must come before the next pass of any kind.
+        """
+        inputs = obs if self._inputs.plain else self._inputs(obs)
+        return self._head.join(*_passed(_flattened(inputs), [self._net]))
+
+
+def _last_layers(network: QNetwork) -> list[nn.Module]:
+    layers = (network.head.advantage, network.head.value)
+    return [layer for layer in layers if layer is not None]
+
+
+def _flattened(inputs: Tensor) -> Tensor:
+    return inputs if inputs.dim() == 2 else inputs.flatten(1)

@@ -1,0 +1,85 @@
+"""Networks from an observation spec and a few options; the only place that knows both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from briskrl.core.spec import ArraySpec
+from briskrl.nets.bodies import BodyOptions, FCNBody, build_body
+from briskrl.nets.heads import CellQHead, NoisyLinear, QHead
+from briskrl.nets.input_scaling import Inputs
+
+
+@dataclass(frozen=True, slots=True)
+class QOptions:
+    """What a value network is made of."""
+
+    body: BodyOptions
+    dueling: bool
+    noisy_sigma: float | None
+    """Initial noise of noisy heads; None for plain ones."""
+    atoms: int
+
+
+class QNetwork(nn.Module):
+    """Observations in, action values or their distributions out; scales uint8 planes to 0..1."""
+
+    def __init__(self, obs: ArraySpec, actions: int, options: QOptions) -> None:
+        super().__init__()
+        self.inputs = Inputs(obs)
+        self.body = build_body(obs, options.body, actions)
+        self.head = self._build_head(actions, options)
+        self._noisy = [layer for layer in self.modules() if isinstance(layer, NoisyLinear)]
+
+    def _build_head(self, actions: int, options: QOptions) -> QHead | CellQHead:
+        body, atoms = self.body, options.atoms
+        linear = (
+            nn.Linear
+            if options.noisy_sigma is None
+            else partial(NoisyLinear, sigma=options.noisy_sigma)
+        )
+        if isinstance(body, FCNBody):
+            return CellQHead(
+                body.features,
+                atoms,
+                widths=options.body.widths if options.dueling else None,
+                activation=body.activation,
+                linear=linear,
+            )
+        return QHead(body.features, actions, atoms, dueling=options.dueling, linear=linear)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """(B, *obs) -> (B, A) or (B, A, atoms)."""
+        out: Tensor = self.head(self.body(obs if self.inputs.plain else self.inputs(obs)))
+        return out
+
+    def draw_noise(self, generator: torch.Generator) -> Tensor:
+        """New noise for all noisy layers, side by side; empty if there are none."""
+        size = sum(sum(layer.weight.shape) for layer in self._noisy)
+        noise = torch.randn(size, generator=generator, device=generator.device)
+        return noise.sign() * noise.abs().sqrt_()
+
+    def set_noise(self, noise: Tensor) -> None:
+        """Use what `draw_noise` gave."""
+        sizes = [sum(layer.weight.shape) for layer in self._noisy]
+        for layer, part in zip(self._noisy, torch.split(noise, sizes), strict=True):
+            layer.set_noise(part)
+
+
+def build_q_network(
+    obs: ArraySpec, actions: int, options: QOptions, generator: torch.Generator
+) -> QNetwork:
+    """A value network with weights drawn from `generator` alone."""
+    network = QNetwork(obs, actions, options)
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d | NoisyLinear):
+            # Torch's own rule for linear and convolution layers: uniform in +-1/sqrt(fan_in).
+            bound = layer.weight[0].numel() ** -0.5
+            nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
+            assert layer.bias is not None
+            nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+    return network

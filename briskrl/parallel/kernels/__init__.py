@@ -1,0 +1,1 @@
+"""Compiled queues and waiting."""

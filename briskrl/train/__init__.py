@@ -1,1 +1,0 @@
-"""The one training loop and what stands around it: run folders, checkpoints, evaluation."""

@@ -1,1 +1,0 @@
-"""Updates from a prioritised memory in one compiled call."""

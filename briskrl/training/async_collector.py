@@ -1,0 +1,154 @@
+"""Collecting experience from whichever environments are ready first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from briskrl.core.counters import Clock
+from briskrl.core.phase import Phase, PhaseTimer
+from briskrl.core.types import Bools, Decision, EpisodeStats, Ints, State, StepBuffers
+from briskrl.envs.base import PartialVecEnv
+from briskrl.memory.base import Memory
+from briskrl.training.collector import Actor, load_view, saved_view
+
+
+class PartialCollector:
+    """Acts for the environments that have answered while the others are still at work.
+
+    Every transition is stored once, in its environment's own order. Environments that the memory
+    has no room for (their share of a rollout is full) rest until it has; those that can only move
+    together go on, and what the memory has no room for is not stored.
+
+    Args:
+        env: The environments.
+        actor: Who acts.
+        memory: Where transitions go.
+        timer: Where the time is counted.
+        clock: Where progress is counted.
+        min_ready: How many environments to wait for.
+        on_policy: Whether only what the present policy did may be stored.
+    """
+
+    def __init__(
+        self,
+        env: PartialVecEnv,
+        actor: Actor,
+        memory: Memory,
+        timer: PhaseTimer,
+        clock: Clock,
+        *,
+        min_ready: int,
+        on_policy: bool,
+    ) -> None:
+        self._env = env
+        self._actor = actor
+        self._memory = memory
+        self._timer = timer
+        self._clock = clock
+        self._min_ready = min_ready
+        self._on_policy = on_policy
+        self._lockstep = bool(getattr(env, "lockstep", False))
+        spec, num_envs = env.env_spec, env.num_envs
+        self.now = StepBuffers.allocate(spec, num_envs)
+        """Row i: what env i acts on next, or acts on if it is at work."""
+        self._chosen = Decision.allocate(spec, num_envs)
+        """Row i: what was last decided for env i."""
+        self._before = StepBuffers.allocate(spec, num_envs)
+        self._decision = Decision.allocate(spec, num_envs)
+        self._after = StepBuffers.allocate(spec, num_envs)
+        self._at_work: Bools = np.zeros(num_envs, np.bool_)
+        self._sent_at: Ints = np.zeros(num_envs, np.int64)
+        """Updates that had been done when each env was last sent to work."""
+
+    def start(self, seed: int) -> None:
+        """Begin new episodes everywhere."""
+        self.settle()
+        self._env.start(seed, self.now)
+
+    def collect(self) -> tuple[int, EpisodeStats]:
+        """Send everybody who is free to work, then store what the first to finish bring."""
+        timer = self._timer
+        wanted = self._lockstep or self._memory.accepts
+        free = np.flatnonzero(~self._at_work & wanted)
+        if len(free):
+            with timer[Phase.ACT]:
+                self._decide(free)
+            with timer[Phase.ENV]:
+                self._env.send(self._chosen.action[free], free)
+            self._at_work[free] = True
+            self._sent_at[free] = self._clock.updates
+        with timer[Phase.ENV]:
+            ids = self._receive()
+        with timer[Phase.STORE]:
+            stored = self._store(ids)
+        with timer[Phase.LOG]:
+            ended = self._env.drain_stats()
+        self._clock.env_steps += stored
+        self._clock.episodes += ended.count
+        return stored, ended
+
+    def settle(self) -> None:
+        """Wait for everybody at work and forget what they bring."""
+        while self._at_work.any():
+            self._receive()
+
+    @property
+    def is_exact(self) -> bool:
+        """Which environments are ready first is up to the machine."""
+        return False
+
+    def state(self) -> State:
+        """The last observations; environments at work cannot be saved without waiting for them."""
+        return State(saved_view(self.now))
+
+    def load_state(self, state: State) -> None:
+        """Remember the saved observations; new episodes have to begin."""
+        self.settle()
+        load_view(state.arrays, self.now)
+
+    def _decide(self, ids: Ints) -> None:
+        count = len(ids)
+        obs = np.take(self.now.obs, ids, axis=0, out=self._before.obs[:count], mode="clip")
+        mask = None
+        if self.now.mask is not None and self._before.mask is not None:
+            mask = np.take(self.now.mask, ids, axis=0, out=self._before.mask[:count], mode="clip")
+        decision = Decision(self._decision.action[:count], self._decision.log_prob[:count])
+        self._actor.act(obs, mask, self._clock, decision)
+        self._chosen.action[ids] = decision.action
+        self._chosen.log_prob[ids] = decision.log_prob
+
+    def _receive(self) -> Ints:
+        """The ids of environments that have finished, their rows first in `_after`."""
+        wanted = min(self._min_ready, int(self._at_work.sum()))
+        ids = self._env.recv(wanted, None, self._after)
+        self._at_work[ids] = False
+        return ids
+
+    def _store(self, ids: Ints) -> int:
+        """Write what the envs `ids` have brought into the memory; how much of it was wanted."""
+        now, before, after = self.now, self._before, self._after
+        wanted = self._memory.accepts[ids]
+        if self._on_policy:
+            wanted = wanted & (self._sent_at[ids] == self._clock.updates)
+        kept = ids[wanted]
+        count = len(kept)
+        np.take(now.obs, kept, axis=0, out=before.obs[:count], mode="clip")
+        np.take(self._chosen.action, kept, axis=0, out=self._decision.action[:count], mode="clip")
+        np.take(self._chosen.log_prob, kept, out=self._decision.log_prob[:count], mode="clip")
+        now.obs[ids] = after.obs[: len(ids)]
+        if now.mask is not None and before.mask is not None and after.mask is not None:
+            np.take(now.mask, kept, axis=0, out=before.mask[:count], mode="clip")
+            now.mask[ids] = after.mask[: len(ids)]
+        if count < len(ids):
+            _keep_rows(after, np.flatnonzero(wanted))
+        if count:
+            self._memory.write(before, self._decision, after, kept)
+        return count
+
+
+def _keep_rows(buffers: StepBuffers, rows: Ints) -> None:
+    """Move some rows to the front, in their order."""
+    for name in buffers.__slots__:
+        array = getattr(buffers, name)
+        if array is not None:
+            array[: len(rows)] = array[rows]

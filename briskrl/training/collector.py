@@ -1,0 +1,187 @@
+"""Collecting experience from environments that step together: act, step, store."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from briskrl.core.counters import Clock
+from briskrl.core.phase import Phase, PhaseTimer
+from briskrl.core.spec import EnvSpec
+from briskrl.core.types import Array, Bools, Decision, EpisodeStats, Row, State, StepBuffers
+from briskrl.envs.base import VecEnv
+from briskrl.memory.base import Memory
+
+
+class Actor(Protocol):
+    """Whoever decides what environments do."""
+
+    def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
+        """Decide for N environments; writes `out`."""
+        ...
+
+
+class Collecting(Protocol):
+    """Whatever brings transitions into the memory."""
+
+    @property
+    def now(self) -> StepBuffers:
+        """Row i: the observation and mask that env i acts on next."""
+        ...
+
+    def start(self, seed: int) -> None:
+        """Begin new episodes everywhere."""
+        ...
+
+    def collect(self) -> tuple[int, EpisodeStats]:
+        """Write some transitions; returns how many, and the episodes that ended."""
+        ...
+
+    def settle(self) -> None:
+        """Wait for whatever is under way and forget it."""
+        ...
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a saved state continues to the bit; if not, new episodes have to begin."""
+        ...
+
+    def state(self) -> State:
+        """What to act on next, and the environments."""
+        ...
+
+    def load_state(self, state: State) -> None:
+        """Continue from what `state` gave."""
+        ...
+
+
+class Collector:
+    """Steps all environments once per call, with buffers allocated once."""
+
+    def __init__(
+        self, env: VecEnv, actor: Actor, rows: Rows, timer: PhaseTimer, clock: Clock
+    ) -> None:
+        self._env = env
+        self._rows = rows
+        # Looked up once: what a step of the loop does besides acting and stepping adds up.
+        self._calls = (rows.row, actor.act, env.step_into, rows.advance, env.drain_stats)
+        self._num_envs = env.num_envs
+        self._timer = timer
+        self._spans = [timer[phase] for phase in (Phase.ACT, Phase.ENV, Phase.STORE, Phase.LOG)]
+        self._clock = clock
+
+    @property
+    def now(self) -> StepBuffers:
+        """What is acted on next."""
+        return self._rows.row().before
+
+    def start(self, seed: int) -> None:
+        """Begin new episodes everywhere."""
+        # What is acted on next shares its rewards and flags with the step before, which stay.
+        first = StepBuffers.allocate(self._env.env_spec, self._env.num_envs)
+        self._env.start(seed, first)
+        self.now.obs[...] = first.obs
+        if self.now.mask is not None:
+            self.now.mask[...] = first.mask
+        if self.now.code is not None:
+            self.now.code[...] = first.code
+
+    def collect(self) -> tuple[int, EpisodeStats]:
+        """Advance every environment by one transition; returns N and the episodes that ended."""
+        next_row, act, step_into, advance, drain_stats = self._calls
+        now, clock = self._timer.clock, self._clock
+        row = next_row()
+        before, decision = row.before, row.decision
+        begin = now()
+        act(before.obs, before.mask, clock, decision)
+        acted = now()
+        step_into(decision.action, row.after)
+        stepped = now()
+        advance()
+        stored = now()
+        ended = drain_stats()
+        logged = now()
+        acting, stepping, storing, logging = self._spans
+        acting.add(acted - begin)
+        stepping.add(stepped - acted)
+        storing.add(stored - stepped)
+        logging.add(logged - stored)
+        clock.env_steps += self._num_envs
+        clock.episodes += ended.count
+        return self._num_envs, ended
+
+    def settle(self) -> None:
+        """Nothing is ever under way between two calls."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the environments can be saved and continued to the bit."""
+        return self._env.env_spec.exact_state
+
+    def state(self) -> State:
+        """The observations to act on next, and the environments if they can be saved."""
+        arrays = saved_view(self.now)
+        if self.is_exact:
+            arrays |= {f"env.{name}": array for name, array in self._env.get_state().items()}
+        return State(arrays)
+
+    def load_state(self, state: State) -> None:
+        """Continue with what was saved."""
+        load_view(state.arrays, self.now)
+        saved = {name: array for name, array in state.arrays.items() if name.startswith("env.")}
+        if saved:
+            self._env.set_state({name.removeprefix("env."): a for name, a in saved.items()})
+
+
+def saved_view(now: StepBuffers) -> dict[str, Array]:
+    """What is to be acted on next, as arrays; copies."""
+    arrays = {"obs": now.obs.copy()}
+    if now.mask is not None:
+        arrays["mask"] = now.mask.copy()
+    if now.code is not None:
+        arrays["code"] = now.code.copy()
+    return arrays
+
+
+def load_view(arrays: dict[str, Array], now: StepBuffers) -> None:
+    """Put back what `saved_view` gave."""
+    now.obs[...] = arrays["obs"]
+    if now.mask is not None:
+        now.mask[...] = arrays["mask"]
+    if now.code is not None:
+        now.code[...] = arrays["code"]
+
+
+class Rows(Protocol):
+    """Hands out the place of one vector step after another."""
+
+    def row(self) -> Row:
+        """Where the next step goes; its `before` holds what to act on."""
+        ...
+
+    def advance(self) -> None:
+        """The row has been written; its `after` is the next one's `before`."""
+        ...
+
+
+class Staging:
+    """Two sets of step buffers that take turns, each step copied into the memory.
+
+    What was acted on stays readable while the environments write.
+    """
+
+    def __init__(self, memory: Memory, spec: EnvSpec, num_envs: int) -> None:
+        self._memory = memory
+        first, second = (StepBuffers.allocate(spec, num_envs) for _ in range(2))
+        decision = Decision.allocate(spec, num_envs)
+        self._row = Row(first, decision, second)
+        self._other = Row(second, decision, first)
+
+    def row(self) -> Row:
+        """Where the next step goes."""
+        return self._row
+
+    def advance(self) -> None:
+        """Copy the step into the memory and turn round."""
+        row = self._row
+        self._memory.write(row.before, row.decision, row.after)
+        self._row, self._other = self._other, row

@@ -1,0 +1,106 @@
+"""Stages of growing difficulty: which one a run is in, and when it is mastered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from briskrl.core.errors import ConfigError
+from briskrl.core.types import EpisodeStats, State
+from briskrl.envs.make import make_env
+from briskrl.training.config import Stage, TrainConfig
+from briskrl.training.recent_episodes import RecentEpisodes
+from briskrl.training.resolve import stage_env_config
+
+
+def refuse_unlike_stages(config: TrainConfig) -> None:
+    """Make sure that one network fits all stages and the task itself.
+
+    Raises:
+        ConfigError: A stage has other observations or actions than the task.
+    """
+    if not config.curriculum:
+        return
+    task = _layout(config, None)
+    for number, stage in enumerate(config.curriculum, 1):
+        found = _layout(config, stage)
+        if found != task:
+            raise ConfigError(
+                f"Stage {number} of the curriculum has observations or actions of another kind "
+                f"than the task itself ({found} against {task}), so one network cannot play both. "
+                "Leave alone the settings that change them."
+            )
+
+
+def _layout(config: TrainConfig, stage: Stage | None) -> str:
+    env = make_env(config.env, 1, config=stage_env_config(config.env_config, stage))
+    spec = env.env_spec
+    env.close()
+    masks = ", masks" if spec.has_mask else ""
+    return f"{spec.obs.dtype}{list(spec.obs.shape)}, {spec.action}{masks}"
+
+
+class Curriculum:
+    """Counts towards the promotion to the next stage; after the last one comes the task itself."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self._stages = stages
+        self.stage = 0
+        """Index of the stage; as many as there are stages once all are mastered."""
+        self._begin()
+
+    @property
+    def present(self) -> Stage | None:
+        """The stage under way; None for the task itself."""
+        return self._stages[self.stage] if self.stage < len(self._stages) else None
+
+    def describe(self) -> str:
+        """The stage in words."""
+        stage = self.present
+        if stage is None:
+            return "the task itself"
+        settings = ", ".join(f"{name} {value}" for name, value in stage.env.items())
+        goal = {"score": "mean score", "success": "success rate", "steps": "steps"}[stage.until]
+        return (
+            f"stage {self.stage + 1} of {len(self._stages)} ({settings}) "
+            f"until {goal} {stage.value:g}"
+        )
+
+    def observe(self, collected: int, ended: EpisodeStats) -> bool:
+        """Take in an iteration of the present stage; whether it has just been mastered."""
+        stage = self.present
+        if stage is None:
+            return False
+        self._steps += collected
+        self._recent.add(ended)
+        return self._is_mastered(stage)
+
+    def promote(self) -> None:
+        """Go on to the next stage, with everything counted afresh."""
+        self.stage += 1
+        self._begin()
+
+    def state(self) -> State:
+        """The stage and what counts towards the next one."""
+        recent = self._recent.state()
+        counts = {"stage": self.stage, "steps": self._steps, "recent": recent.scalars}
+        return State(recent.arrays, counts)
+
+    def load_state(self, state: State) -> None:
+        """Continue in the saved stage."""
+        self.stage = int(state.scalars["stage"])
+        self._begin()
+        self._steps = int(state.scalars["steps"])
+        self._recent.load_state(State(state.arrays, state.scalars["recent"]))
+
+    def _begin(self) -> None:
+        self._steps = 0
+        stage = self.present
+        self._recent = RecentEpisodes(1 if stage is None else stage.window)
+
+    def _is_mastered(self, stage: Stage) -> bool:
+        if stage.until == "steps":
+            return self._steps >= stage.value
+        if self._recent.total < stage.window:
+            return False
+        reached = self._recent.mean_score if stage.until == "score" else self._recent.win_rate
+        return reached is not None and reached >= stage.value

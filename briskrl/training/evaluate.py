@@ -1,0 +1,200 @@
+"""How well a policy plays: greedy episodes with seeds that training never saw."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from briskrl.algos.base import Policy
+from briskrl.algos.registry import ALGOS
+from briskrl.core.config import build, settings
+from briskrl.core.errors import ConfigError, RunFolderError, nearest
+from briskrl.core.registry import load_object
+from briskrl.core.rng import derive_seed
+from briskrl.core.spec import ArraySpec, EnvSpec, action_from_dict
+from briskrl.core.types import JSON, Bools, StepBuffers
+from briskrl.envs.base import VecEnv
+from briskrl.envs.evaluation_suites import Games, Report, Suite
+from briskrl.envs.make import make_env
+from briskrl.envs.registry import ENVS
+from briskrl.training.resolve import algo_config_class, env_config
+from briskrl.training.storage.run_dir import RunDir
+
+MAX_ENVS = 256
+"""Episodes played side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalResult:
+    """Statistics over independent episodes."""
+
+    episodes: int
+    mean_return: float
+    std_return: float
+    mean_score: float
+    std_score: float
+    max_score: float
+    win_rate: float
+    mean_steps: float
+    seed: int
+
+    def as_json(self) -> dict[str, JSON]:
+        """The record as a JSON object."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A policy together with the environment it plays."""
+
+    policy: Policy
+    env: str
+    env_config: object
+
+
+def load_policy(run_dir: str | Path) -> Agent:
+    """The newest saved policy of a run, with the environment it was trained on.
+
+    Raises:
+        RunFolderError: There is no run, or it has saved no policy yet.
+    """
+    state, about = RunDir.open(Path(run_dir)).load_policy_files()
+    obs = about["obs"]
+    try:
+        policy: Policy = load_object(ALGOS.get(about["algo"]).policy)(
+            build(algo_config_class(about["algo"]), settings(about["algo_config"])),
+            ArraySpec.of(tuple(obs["shape"]), obs["dtype"], obs["low"], obs["high"]),
+            action_from_dict(about["action"]),
+            state.arrays,
+        )
+    except ValueError as error:
+        raise RunFolderError(
+            f"The policy of {run_dir} does not belong to the network that its settings describe: "
+            f"{error}. It may be from another version."
+        ) from error
+    return Agent(policy, about["env"], env_config(about["env"], **about["env_config"]))
+
+
+def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0) -> EvalResult:
+    """How well the newest policy of a run plays; see `evaluate_agent`."""
+    return evaluate_agent(load_policy(run_dir), episodes=episodes, seed=seed)
+
+
+def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
+    """Statistics of `episodes` games; see `play_games`."""
+    games = play_games(agent, episodes=episodes, seed=seed)
+    return EvalResult(
+        episodes=episodes,
+        mean_return=float(games.ret.mean()),
+        std_return=float(games.ret.std()),
+        mean_score=float(games.score.mean()),
+        std_score=float(games.score.std()),
+        max_score=float(games.score.max()),
+        win_rate=float(games.won.mean()),
+        mean_steps=float(games.steps.mean()),
+        seed=seed,
+    )
+
+
+def play_games(agent: Agent, *, episodes: int, seed: int) -> Games:
+    """Play `episodes` games, each with a seed of its own, and count every one of them.
+
+    Game k depends on `seed` and k alone. Each environment contributes its first episode only:
+    taking whichever episodes end first would favour short ones.
+    """
+    num_envs = min(episodes, MAX_ENVS)
+    settings_for = getattr(agent.env_config, "for_evaluation", lambda: agent.env_config)
+    env = make_env(agent.env, num_envs, config=settings_for())
+    base = derive_seed(seed, "evaluate")
+    try:
+        policy = fitting(agent.policy, env.env_spec)
+        with _one_thread():
+            waves = [
+                _first_episodes(policy, env, base + first)[: episodes - first]
+                for first in range(0, episodes, num_envs)
+            ]
+    finally:
+        env.close()
+    return Games(*np.concatenate(waves).T)
+
+
+def fitting(policy: Policy, spec: EnvSpec) -> Policy:
+    """The policy for environments that look like `spec`; hand-written players fit as they are.
+
+    Raises:
+        ConfigError: Its network cannot be used there.
+    """
+    fitted: Callable[[EnvSpec], Policy] | None = getattr(policy, "fitted", None)
+    return policy if fitted is None else fitted(spec)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep torch to one thread: for small batches the others cost much and bring nothing."""
+    # Hand-written players need no torch, and importing it would take longer than their games.
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 1
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if torch:
+            torch.set_num_threads(before)
+
+
+def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float64]:
+    """Return, score, steps and win of the first episode of every environment, (N, 4)."""
+    buffers = StepBuffers.allocate(env.env_spec, env.num_envs)
+    env.start(seed, buffers)
+    env.drain_stats()
+    games = np.full((env.num_envs, 4), np.nan)
+    missing = env.num_envs
+    restart: Callable[[Bools], None] | None = getattr(policy, "restart", None)
+    if restart:
+        restart(np.ones(env.num_envs, np.bool_))
+    while missing:
+        env.step_into(policy.act(buffers.obs, buffers.mask), buffers)
+        if restart:
+            restart(buffers.terminated | buffers.truncated)
+        ended = env.drain_stats()
+        new = np.isnan(games[ended.env, 0])
+        columns = (ended.ret, ended.score, ended.steps, ended.won)
+        games[ended.env[new]] = np.stack([column[new] for column in columns], axis=1)
+        missing -= int(new.sum())
+    return games
+
+
+def find_suite(env: str, name: str) -> Suite:
+    """The suite of this name that the family of an environment offers.
+
+    Raises:
+        ConfigError: It offers none of this name.
+    """
+    suites = ENVS.get(env).suites
+    if name not in suites:
+        known = nearest(name, suites) if suites else "It has none."
+        raise ConfigError(f"The environment {env!r} has no suite {name!r}. {known}")
+    found: Suite = load_object(suites[name])
+    return found
+
+
+def run_suite(agent: Agent, name: str, *, episodes: int | None = None, seed: int = 0) -> Report:
+    """What the suite says about an agent; `episodes` replaces the number it prescribes."""
+    family = ENVS.get(agent.env)
+
+    def play(config: Any, *, episodes: int, seed: int, player: str | None = None) -> Games:
+        playing = replace(agent, env_config=config)
+        if player is not None:
+            chosen = family.players[player]
+            playing = Agent(chosen.policy(), agent.env, replace(config, **chosen.needs))
+        return play_games(playing, episodes=episodes, seed=seed)
+
+    return find_suite(agent.env, name)(play, agent.env_config, episodes=episodes, seed=seed)

@@ -1,0 +1,142 @@
+"""The machine that runs are compared with: its calibration, measured once and kept.
+
+There is one file per kind of machine in the user's cache folder. Its name carries a fingerprint of
+whatever the figures depend on: processor, cores, versions, and the code of the products.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from llvmlite import binding
+
+from briskrl import fused
+from briskrl.fused.calibration.calibrate import Calibration, calibrate, calibrate_quickly
+from briskrl.training.storage.run_metadata import cpu_model, timestamp
+
+_FEATURES = ("sse4.2", "avx2", "fma", "avx512f", "avx512bf16", "amx-tile", "neon", "sve")
+"""Those of a processor's features that decide how fast it multiplies."""
+
+_PACKAGES = ("numba", "torch")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine, and what was measured of it."""
+
+    fingerprint: str
+    cpu: str
+    architecture: str
+    """The processor's kind by LLVM's name."""
+    cores: int
+    """Those that this process may use."""
+    features: tuple[str, ...]
+    versions: dict[str, str]
+    measured_at: str
+    calibration: Calibration
+
+
+def known_machine() -> Machine | None:
+    """This machine as it was measured before; None if it never was, or the file is broken."""
+    path = machine_file()
+    try:
+        saved = msgspec.json.decode(path.read_bytes(), type=Machine)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return saved if saved.fingerprint == fingerprint() else None
+
+
+def quick_machine() -> Machine:
+    """This machine as it was measured before, or else measured in a moment and saved."""
+    known = known_machine()
+    if known is not None:
+        return known
+    machine = _describe(calibrate_quickly())
+    save(machine)
+    return machine
+
+
+def measure_machine(seconds: float) -> tuple[Machine, Path | None]:
+    """This machine, measured thoroughly; and where that was saved, if it could be."""
+    machine = _describe(calibrate(seconds, two_threads=num_cores() > 1))
+    return machine, save(machine)
+
+
+def save(machine: Machine) -> Path | None:
+    """Keep a machine's figures for later runs; None if there is no place for them."""
+    return keep(machine_file(), machine)
+
+
+def keep(path: Path, figures: Any) -> Path | None:
+    """Write figures to a file of the user's cache; returns it, or None if there is no place.
+
+    Others may write the same file at the same time: readers find one of both, whole.
+    """
+    text = msgspec.json.format(msgspec.json.encode(figures), indent=1) + b"\n"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(text)
+    except OSError:
+        return None
+    try:
+        os.replace(file.name, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(file.name)
+        return None
+    return path
+
+
+def machine_file() -> Path:
+    """Where this machine's figures are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "briskrl" / f"machine-{fingerprint()}.json"
+
+
+def fingerprint() -> str:
+    """What the figures depend on, as one short word."""
+    digest = hashlib.blake2b(digest_size=8)
+    facts = [cpu_model(), binding.get_host_cpu_name(), num_cores(), *_features(), _versions()]
+    digest.update(repr(facts).encode())
+    for source in sorted(Path(str(fused.__file__)).parent.rglob("*.py")):
+        if source.name in ("kernels.py", "intrinsics.py"):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def num_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _describe(calibration: Calibration) -> Machine:
+    return Machine(
+        fingerprint=fingerprint(),
+        cpu=cpu_model(),
+        architecture=binding.get_host_cpu_name(),
+        cores=num_cores(),
+        features=_features(),
+        versions=_versions(),
+        measured_at=timestamp(),
+        calibration=calibration,
+    )
+
+
+def _features() -> tuple[str, ...]:
+    found = binding.get_host_cpu_features()
+    return tuple(name for name in _FEATURES if found.get(name))
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in _PACKAGES}

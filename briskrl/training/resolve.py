@@ -1,0 +1,258 @@
+"""From files, flags and code to one complete, checked TrainConfig.
+
+Merge order: the defaults of the classes, the algorithm's preset, then the layers in the order given
+(files first, flags last). Everything is checked after the merge, whatever its source, and nothing
+is written before. Imports neither torch nor numba nor gymnasium.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from briskrl.algos.registry import ALGOS
+from briskrl.core.config import (
+    Setting,
+    Settings,
+    build,
+    config_error,
+    field_hints,
+    merge,
+    settings,
+    try_build,
+    without_aliases,
+)
+from briskrl.core.config_file import Layer, read_file
+from briskrl.core.errors import ConfigError, nearest
+from briskrl.core.registry import Registry, load_object
+from briskrl.envs.registry import ENVS
+from briskrl.training.config import Stage, TrainConfig
+
+TABLES = ("env_config", "algo_config")
+"""Fields of TrainConfig that are tables in a file, and config objects in a resolved config."""
+
+
+def resolve(layers: Sequence[Layer]) -> TrainConfig:
+    """The complete config of the layers, later ones winning, with concrete nested configs.
+
+    Raises:
+        ConfigError: Unknown names or keys, wrong types or ranges, impossible combinations; all of
+            them at once, each with its file and line or its flag where known.
+    """
+    problems: list[str] = []
+    top = merge(layer.values for layer in layers)
+    env_class = _lookup("env", top, problems, env_config_class)
+    algo_class = _lookup("algo", top, problems, algo_config_class)
+    sections = {"": TrainConfig, "env_config": env_class, "algo_config": algo_class}
+    layers = [_plain_names(layer, sections, problems) for layer in layers]
+    top = _run_values(layers)
+    values = {
+        "env_config": merge(layer.table("env_config") for layer in layers),
+        "algo_config": _algo_values(layers),
+    }
+    problems += _misplaced(layers, sections)
+    built: dict[str, Any] = {}
+    for name in TABLES:
+        cls = sections[name]
+        if cls is not None:
+            built[name], wrong = try_build(cls, _known(cls, values[name]))
+            problems += wrong
+    run, wrong = try_build(TrainConfig, _known(TrainConfig, top))
+    problems += wrong
+    if run is not None and built.get("env_config") is not None:
+        problems += _wrong_stages(run, built["env_config"])
+    if run is None or problems:
+        raise config_error(problems)
+    return dataclasses.replace(run, **built)
+
+
+def load_config(path: str | Path) -> TrainConfig:
+    """The complete config of one file, for example a run folder's config.toml."""
+    return resolve([read_file(path)])
+
+
+def complete(config: TrainConfig) -> TrainConfig:
+    """A config made in code, checked, with the defaults of absent nested configs filled in.
+
+    Nested configs may be config objects of the right class, mappings of settings, or None.
+
+    Raises:
+        ConfigError: Something in it cannot be used.
+    """
+    values = _values(config)
+    layer = Layer()
+    for table in TABLES:
+        nested = values.pop(table)
+        if dataclasses.is_dataclass(nested):
+            _check_class(table, nested, config)
+            nested = _values(nested)
+        if not isinstance(nested, Mapping | None):
+            raise ConfigError(f"{table} must be a config object or a mapping, not {nested!r}.")
+        layer.tables[table] = settings(nested or {})
+    layer.values = settings(values)
+    return resolve([layer])
+
+
+def env_config(name: str, **values: Any) -> Any:
+    """A checked config object of a registered environment."""
+    return build(env_config_class(name), settings(values))
+
+
+def env_config_class(name: str) -> type:
+    """The config class of a registered environment."""
+    return _load(ENVS, name)
+
+
+def algo_config_class(name: str) -> type:
+    """The config class of a registered algorithm preset."""
+    return _load(ALGOS, name)
+
+
+def stage_env_config(config: Any, stage: Stage | None) -> Any:
+    """The environment's settings in a stage of the curriculum, given those of the task itself."""
+    if stage is None:
+        return config
+    return build(type(config), settings(_values(config) | stage.env))
+
+
+def _wrong_stages(run: TrainConfig, config: Any) -> list[str]:
+    problems = []
+    for number, stage in enumerate(run.curriculum, 1):
+        try:
+            stage_env_config(config, stage)
+        except ConfigError as error:
+            problems.append(f"In stage {number} of the curriculum: {error}")
+    return problems
+
+
+def _values(config: Any) -> dict[str, Any]:
+    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+
+
+def _check_class(table: str, nested: Any, config: TrainConfig) -> None:
+    find = env_config_class if table == "env_config" else algo_config_class
+    wanted = find(config.env if table == "env_config" else config.algo)
+    if not isinstance(nested, wanted):
+        got = type(nested).__name__
+        raise ConfigError(f"{table} must be a {wanted.__name__}, not a {got}.")
+
+
+def _load(registry: Registry[Any], name: str) -> type:
+    found: type = load_object(registry.get(name).config)
+    return found
+
+
+def _lookup(field: str, top: Settings, problems: list[str], find: Any) -> type | None:
+    """The config class that the setting `field` names, or None with the problem noted."""
+    setting = top.get(field, Setting(getattr(TrainConfig(), field)))
+    if not isinstance(setting.value, str):
+        return None
+    try:
+        found: type = find(setting.value)
+        return found
+    except ConfigError as error:
+        problems.append(f"{str(error).replace('. ', setting.where() + '. ', 1)}")
+        return None
+
+
+def _algo_values(layers: Sequence[Layer]) -> Settings:
+    """The algorithm's settings; a preset counts as part of the layer that names it.
+
+    So a flag `--algo dqn` over a file of a rainbow run switches off what rainbow switched on there,
+    while the file's other settings stay.
+    """
+    algo = TrainConfig().algo
+    values = _preset(algo)
+    for layer in layers:
+        named = layer.values.get("algo", Setting(algo)).value
+        if named != algo and isinstance(named, str):
+            switched = _preset_keys(algo)
+            kept = {key: value for key, value in values.items() if key not in switched}
+            algo, values = named, kept | _preset(named)
+        values = values | layer.table("algo_config")
+    return values
+
+
+def _run_values(layers: Sequence[Layer]) -> Settings:
+    """The run's settings; those that suit the algorithm give way to whatever anybody set."""
+    top = merge(layer.values for layer in layers)
+    algo = top.get("algo", Setting(TrainConfig().algo)).value
+    suits = ALGOS.get(algo).run_preset if isinstance(algo, str) and algo in ALGOS else {}
+    return settings(suits, f"preset {algo}") | top
+
+
+def _plain_names(layer: Layer, sections: dict[str, type | None], problems: list[str]) -> Layer:
+    """The layer with every alias replaced by the field it stands for."""
+    plain = Layer()
+    for section, values in ({"": layer.values} | layer.tables).items():
+        cls = sections.get(section)
+        named, wrong = (values, []) if cls is None else without_aliases(cls, values)
+        problems += wrong
+        if section:
+            plain.tables[section] = named
+        else:
+            plain.values = named
+    return plain
+
+
+def _preset_keys(algo: str) -> set[str]:
+    """What the presets of an algorithm's family switch."""
+    if algo not in ALGOS:
+        return set()
+    family = ALGOS.get(algo).config
+    entries = [ALGOS.get(name) for name in ALGOS]
+    return {key for entry in entries if entry.config == family for key in entry.preset}
+
+
+def _preset(name: str) -> Settings:
+    return settings(ALGOS.get(name).preset, f"preset {name}") if name in ALGOS else {}
+
+
+def _known(cls: type, values: Settings) -> Settings:
+    """The settings that belong to the class; the others have been reported by `_misplaced`."""
+    return {name: setting for name, setting in values.items() if name in _keys(cls)}
+
+
+def _keys(cls: type) -> list[str]:
+    return [name for name in field_hints(cls) if name not in TABLES or cls is not TrainConfig]
+
+
+def _misplaced(layers: Sequence[Layer], sections: dict[str, type | None]) -> list[str]:
+    """A sentence for every key that its section does not know."""
+    problems = []
+    for layer in layers:
+        for section, values in ({"": layer.values} | layer.tables).items():
+            if section not in sections:
+                problems.append(_unknown_table(section, values))
+                continue
+            cls = sections[section]
+            if cls is None:
+                continue
+            problems += [
+                _unknown_key(key, setting, section, sections)
+                for key, setting in values.items()
+                if key not in _keys(cls)
+            ]
+    return problems
+
+
+def _unknown_table(section: str, values: Settings) -> str:
+    where = next(iter(values.values())).where() if values else ""
+    known = " and ".join(f"[{name}]" for name in TABLES)
+    return f"Unknown table [{section}]{where}. The tables are {known}."
+
+
+def _unknown_key(key: str, setting: Setting, section: str, sections: dict[str, type | None]) -> str:
+    place = f" in [{section}]" if section else ""
+    told = f"Unknown key {key!r}{place}{setting.where()}."
+    for other, cls in sections.items():
+        if other != section and cls is not None and key in _keys(cls):
+            home = f"the table [{other}]" if other else "the top level, above the tables"
+            return f"{told} It belongs to {home}; move it there."
+    if key in TABLES:
+        return f"{told} It must be a table of settings."
+    known = sections[section]
+    assert known is not None
+    return f"{told} {nearest(key, _keys(known))}"

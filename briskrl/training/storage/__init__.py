@@ -1,0 +1,1 @@
+"""Run folders, checkpoints, metrics and policies on disk."""

@@ -1,0 +1,312 @@
+"""Checkpoints: the whole state of a run as safetensors and JSON, complete or not there at all.
+
+A checkpoint is built in a temporary folder and renamed when every byte is on the disk, so a process
+may be killed at any moment. Its manifest carries the size and hash of every file; loading compares
+them first and steps back to an older checkpoint if one does not fit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from logging import getLogger
+from pathlib import Path
+
+from briskrl.core.errors import RunFolderError, StorageError
+from briskrl.core.types import JSON, ChunkSource, State
+from briskrl.training.storage.atomic_files import (
+    TEMPORARY,
+    FileRecord,
+    cause,
+    json_bytes,
+    remedy,
+    sync_folder,
+    write_new,
+)
+from briskrl.training.storage.manifest import FILE_NAME, DamagedError, Manifest, read_manifest
+from briskrl.training.storage.safetensors_io import read_tensors, write_tensors
+
+LATEST = "LATEST"
+"""File that holds the name of the newest checkpoint."""
+_FOLDER = re.compile(r"step_(\d{12,})(?:-(\d+))?")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_STATE = "state.json"
+_log = getLogger(__name__)
+
+
+@dataclass
+class RunState:
+    """Everything that decides how a run goes on."""
+
+    parts: dict[str, State]
+    """By name: arrays go to <name>.safetensors, scalars to state.json."""
+    clock: dict[str, int]
+    memory: ChunkSource | None = None
+    """Saved chunk by chunk below memory/; its remaining state belongs to a part."""
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A checkpoint whose every file is as it was written; its memory is not read yet."""
+
+    path: Path
+    manifest: Manifest
+    parts: dict[str, State]
+    clock: dict[str, int]
+    passed_over: tuple[Path, ...]
+    """Newer checkpoints that are damaged."""
+    notes: tuple[str, ...]
+    """Sentences about them, worth showing to the user."""
+
+    @property
+    def step(self) -> int:
+        """Transitions collected when it was saved."""
+        return self.manifest.step
+
+
+@dataclass(frozen=True)
+class _Base:
+    """A checkpoint on disk, with the versions that this process's memory has for its chunks."""
+
+    path: Path
+    versions: dict[str, int]
+    files: dict[str, FileRecord]
+
+
+class Checkpointer:
+    """Writer and reader of the checkpoints of one run.
+
+    Only the process that holds the run's lock may own one: it removes leftovers of killed writers.
+    Unchanged memory chunks are hard links. Where more than one checkpoint is kept they point to the
+    last but one, so that neighbours share no file and damage to the newest checkpoint always leaves
+    the one before it whole.
+    """
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        if keep < 1:
+            raise ValueError("at least one checkpoint must be kept")
+        self.folder = folder
+        self.keep = keep
+        self._bases: deque[_Base] = deque(maxlen=2 if keep > 1 else 1)
+        self._damaged: frozenset[Path] = frozenset()
+        self._sweep()
+
+    def save(self, step: int, state: RunState) -> Path:
+        """Write a checkpoint and drop those beyond `keep`; returns its folder.
+
+        Raises:
+            StorageError: It could not be written; earlier checkpoints are as they were.
+            ValueError: A scalar is NaN or infinite, or a name cannot be a file name.
+        """
+        target = self._free_name(step)
+        temporary = self.folder / (TEMPORARY + target.name)
+        pointer = self.folder / (TEMPORARY + LATEST)
+        self._sweep()
+        try:
+            temporary.mkdir(parents=True)
+            manifest = self._fill(temporary, step, state)
+            write_new(pointer, [(target.name + "\n").encode()])
+            os.rename(temporary, target)
+            sync_folder(self.folder)
+            os.replace(pointer, self.folder / LATEST)
+            sync_folder(self.folder)
+        except OSError as error:
+            raise self._storage_error(target, state, error) from error
+        finally:
+            self._sweep()
+        self._bases.append(_Base(target, manifest.chunks, manifest.files))
+        self._rotate()
+        return target
+
+    def load(self) -> SavedRun:
+        """The newest checkpoint that verifies; `load_memory` reads the rest of it.
+
+        Raises:
+            RunFolderError: No checkpoint can be used, or a newer briskrl wrote it.
+        """
+        saved = read_newest(self.folder)
+        self._damaged = frozenset(saved.passed_over)
+        return saved
+
+    def load_memory(self, saved: SavedRun, memory: ChunkSource) -> None:
+        """Put the saved chunks into `memory`, one at a time; call it after loading the parts."""
+        for name in saved.manifest.chunks:
+            memory.load_chunk(name, read_tensors(saved.path / _chunk_file(name)))
+        # The memory numbers its versions as it likes, so they are asked for, not assumed.
+        self._bases.append(_Base(saved.path, dict(memory.chunk_versions()), saved.manifest.files))
+
+    def _fill(self, folder: Path, step: int, state: RunState) -> Manifest:
+        files = {}
+        for name, part in state.parts.items():
+            if part.arrays:
+                file = _checked(name) + ".safetensors"
+                files[file] = write_tensors(folder / file, part.arrays)
+        versions = _versions(state)
+        if state.memory is not None and versions:
+            (folder / "memory").mkdir()
+            for name, version in versions.items():
+                record = self._put_chunk(folder, name, version, state.memory)
+                files[_chunk_file(name)] = record
+            sync_folder(folder / "memory")
+        scalars = {name: part.scalars for name, part in state.parts.items()}
+        text = json_bytes({"clock": state.clock, "parts": scalars})
+        files[_STATE] = write_new(folder / _STATE, [text])
+        manifest = Manifest(step, tuple(state.parts), versions, files)
+        write_new(folder / FILE_NAME, [manifest.encode()])
+        sync_folder(folder)
+        return manifest
+
+    def _put_chunk(self, folder: Path, name: str, version: int, memory: ChunkSource) -> FileRecord:
+        file = _chunk_file(name)
+        base = self._link_base(name, version)
+        if base is not None:
+            try:
+                os.link(base.path / file, folder / file)
+                return base.files[file]
+            except OSError as error:
+                # Some file systems have no links; the memory still holds the same bytes.
+                _log.debug("no hard link for %s: %s", file, error)
+        return write_tensors(folder / file, memory.read_chunk(name))
+
+    def _link_base(self, name: str, version: int) -> _Base | None:
+        """The checkpoint that holds exactly this chunk and may share its file, if there is one."""
+        if len(self._bases) < (self._bases.maxlen or 1):
+            return None
+        base = self._bases[0]
+        same = base.versions.get(name) == version
+        return base if same and _chunk_file(name) in base.files else None
+
+    def _free_name(self, step: int) -> Path:
+        name = f"step_{step:012d}"
+        taken = [_place(path.name) for path in list_checkpoints(self.folder)]
+        number = max((number for other, number in taken if other == step), default=0) + 1
+        return self.folder / (name if number == 1 else f"{name}-{number}")
+
+    def _rotate(self) -> None:
+        good = [path for path in list_checkpoints(self.folder) if path not in self._damaged]
+        surplus = [*good[self.keep :], *self._damaged]
+        self._damaged = frozenset()
+        for path in surplus:
+            # Renamed first, so that a kill half-way leaves no checkpoint with missing files.
+            try:
+                os.rename(path, self.folder / (TEMPORARY + "old-" + path.name))
+            except OSError as error:
+                _log.warning("Could not remove the old checkpoint %s: %s.", path, cause(error))
+        self._sweep()
+
+    def _sweep(self) -> None:
+        for path in self.folder.glob(TEMPORARY + "*"):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _storage_error(self, target: Path, state: RunState, error: OSError) -> StorageError:
+        needed = self._bytes_needed(state)
+        good = [path for path in list_checkpoints(self.folder) if path not in self._damaged]
+        earlier = [path.name for path in good if path != target]
+        rest = (
+            f"The earlier checkpoint {earlier[0]} is intact." if earlier else "There is no other."
+        )
+        return StorageError(
+            f"Could not save the checkpoint {target}: {cause(error)}. It needs about "
+            f"{needed / 1e6:.1f} MB{_free_space(self.folder)}. {rest} {remedy(error)}"
+        )
+
+    def _bytes_needed(self, state: RunState) -> int:
+        arrays = [array for part in state.parts.values() for array in part.arrays.values()]
+        size = sum(array.nbytes for array in arrays)
+        for name, version in _versions(state).items():
+            if state.memory is not None and self._link_base(name, version) is None:
+                size += sum(array.nbytes for array in state.memory.read_chunk(name).values())
+        return size
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Checkpoint folders, newest first, good or not."""
+    found = folder.iterdir() if folder.is_dir() else ()
+    named = [path for path in found if _FOLDER.fullmatch(path.name)]
+    return sorted(named, key=lambda path: _place(path.name), reverse=True)
+
+
+def read_newest(folder: Path) -> SavedRun:
+    """The newest checkpoint that verifies; changes nothing on disk.
+
+    Raises:
+        RunFolderError: No checkpoint can be used, or a newer briskrl wrote it.
+    """
+    paths = list_checkpoints(folder)
+    notes = _missing_latest(folder, paths)
+    for index, path in enumerate(paths):
+        try:
+            manifest = read_manifest(path)
+            manifest.verify(path)
+            parts, clock = _read_state(path, manifest)
+        except DamagedError as damage:
+            notes.append(f"The checkpoint {path.name} is damaged: {damage}.")
+            continue
+        if notes:
+            notes.append(f"The checkpoint {path.name} is used instead.")
+        return SavedRun(path, manifest, parts, clock, tuple(paths[:index]), tuple(notes))
+    found = " ".join(notes) or "It holds none."
+    raise RunFolderError(
+        f"No checkpoint in {folder} can be used. {found} "
+        "Restore the folder from a copy if there is one, or start a new run."
+    )
+
+
+def _place(name: str) -> tuple[int, int]:
+    """Step of a checkpoint's name, and its number among those of the same step."""
+    match = _FOLDER.fullmatch(name)
+    assert match is not None
+    return int(match[1]), int(match[2] or 1)
+
+
+def _missing_latest(folder: Path, paths: Iterable[Path]) -> list[str]:
+    try:
+        name = (folder / LATEST).read_text().strip()
+    except (OSError, ValueError):
+        return []
+    if name in {path.name for path in paths}:
+        return []
+    return [f"The newest checkpoint should be {name!r}, which is missing."]
+
+
+def _read_state(path: Path, manifest: Manifest) -> tuple[dict[str, State], dict[str, int]]:
+    """Parts and clock of a verified checkpoint."""
+    try:
+        saved = json.loads((path / _STATE).read_bytes())
+        scalars: dict[str, dict[str, JSON]] = saved["parts"]
+        parts = {name: State({}, scalars[name]) for name in manifest.parts}
+        for name, part in parts.items():
+            if f"{name}.safetensors" in manifest.files:
+                part.arrays.update(read_tensors(path / f"{name}.safetensors"))
+        return parts, dict(saved["clock"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"its state cannot be read ({error})") from error
+
+
+def _versions(state: RunState) -> dict[str, int]:
+    return {} if state.memory is None else dict(state.memory.chunk_versions())
+
+
+def _chunk_file(name: str) -> str:
+    return f"memory/{_checked(name)}.safetensors"
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot be the name of a file in a checkpoint")
+    return name
+
+
+def _free_space(folder: Path) -> str:
+    try:
+        return f", and {shutil.disk_usage(folder).free / 1e6:.1f} MB are free"
+    except OSError:
+        return ""

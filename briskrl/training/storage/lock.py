@@ -1,0 +1,106 @@
+"""One writer per run folder, whoever dies and however."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import socket
+from pathlib import Path
+
+from briskrl.core.errors import RunFolderError
+from briskrl.training.storage.atomic_files import storage_errors, write_all
+
+# What flock says on file systems that cannot lock; there the owner's number has to decide.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+
+
+class FolderLock:
+    """The `lock` file of a run folder: held through the kernel, so it dies with its process.
+
+    The file names the owner (process and host) for the message to a second writer; it stays behind,
+    empty, after a release.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = -1
+
+    @property
+    def held(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._descriptor >= 0
+
+    def acquire(self) -> None:
+        """Become the only writer; a lock whose owner has died is taken over.
+
+        Raises:
+            RunFolderError: Another living process is writing.
+        """
+        if self.held:
+            return
+        with storage_errors(f"write the lock file {self.path}"):
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if self._taken(descriptor):
+                raise self._refusal(_owner(descriptor))
+            text = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
+            with storage_errors(f"write the lock file {self.path}"):
+                os.ftruncate(descriptor, 0)
+                write_all(descriptor, text.encode() + b"\n")
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let other writers in; may be called twice."""
+        if self.held:
+            try:
+                os.ftruncate(self._descriptor, 0)
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def _taken(self, descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            return _alive(_owner(descriptor))
+        return False
+
+    def _refusal(self, owner: dict[str, object]) -> RunFolderError:
+        who = f"process {owner['pid']} on {owner['host']}" if owner else "another process"
+        return RunFolderError(
+            f"The run folder {self.path.parent} is being written by {who}. Stop that process first "
+            f"(it saves and leaves), or delete {self.path} if it no longer exists."
+        )
+
+
+def _owner(descriptor: int) -> dict[str, object]:
+    """The process named in the lock file; empty if none is."""
+    try:
+        owner = json.loads(os.pread(descriptor, 4096, 0))
+        return {"pid": int(owner["pid"]), "host": str(owner["host"])}
+    except (ValueError, TypeError, KeyError):
+        return {}
+
+
+def _alive(owner: dict[str, object]) -> bool:
+    """Whether the owner may still be writing; one on another host is given the benefit of doubt."""
+    if not owner or owner["pid"] == os.getpid():
+        return False
+    if owner["host"] != socket.gethostname():
+        return True
+    try:
+        os.kill(int(str(owner["pid"])), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

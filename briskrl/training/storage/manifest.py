@@ -1,0 +1,111 @@
+"""The table of contents of a checkpoint, which decides whether it can be trusted."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from briskrl.core.errors import RunFolderError
+from briskrl.core.types import JSON
+from briskrl.training.storage.atomic_files import FileRecord, hash_bytes, json_bytes, measure
+
+FORMAT = 1
+"""Version of the checkpoint layout; a reader refuses newer ones."""
+FILE_NAME = "MANIFEST.json"
+_FILE = re.compile(r"(memory/)?[A-Za-z0-9_][A-Za-z0-9_.-]*\.(safetensors|json)")
+
+
+class DamagedError(Exception):
+    """A checkpoint that does not hold what was written; the message says which file and how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Every file of a checkpoint, with what it must weigh and hash to."""
+
+    step: int
+    parts: tuple[str, ...]
+    chunks: dict[str, int]
+    """Versions of the memory chunks, by name."""
+    files: dict[str, FileRecord]
+    """By path inside the checkpoint; the manifest itself is not listed."""
+
+    def encode(self) -> bytes:
+        """The manifest as a file, with a hash of itself."""
+        body = {
+            "format": FORMAT,
+            "step": self.step,
+            "parts": list(self.parts),
+            "chunks": self.chunks,
+            "files": {
+                name: {"size": record.size, "blake2b": record.digest}
+                for name, record in self.files.items()
+            },
+        }
+        return json_bytes({**body, "blake2b": _digest(body)})
+
+    def verify(self, folder: Path) -> None:
+        """Compare every file with its record.
+
+        Raises:
+            DamagedError: A file is missing, unreadable or different.
+        """
+        for name, record in self.files.items():
+            try:
+                size = (folder / name).stat().st_size
+                found = measure(folder / name) if size == record.size else None
+            except FileNotFoundError:
+                raise DamagedError(f"{name} is missing") from None
+            except OSError as error:
+                raise DamagedError(f"{name} cannot be read ({error.strerror})") from error
+            if found is None:
+                raise DamagedError(f"{name} has {size} bytes instead of {record.size}")
+            if found != record:
+                raise DamagedError(f"the content of {name} has changed")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a checkpoint folder.
+
+    Raises:
+        DamagedError: There is none, or it is not what was written.
+        RunFolderError: A newer version of briskrl wrote it.
+    """
+    try:
+        raw = (folder / FILE_NAME).read_bytes()
+        saved = json.loads(raw)
+        body = {key: value for key, value in saved.items() if key != "blake2b"}
+        intact = saved["blake2b"] == _digest(body) and json_bytes(saved) == raw
+        number = int(saved["format"])
+    except FileNotFoundError:
+        raise DamagedError(f"{FILE_NAME} is missing") from None
+    except OSError as error:
+        raise DamagedError(f"{FILE_NAME} cannot be read ({error.strerror})") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise DamagedError(f"{FILE_NAME} cannot be parsed") from None
+    if not intact:
+        raise DamagedError(f"the content of {FILE_NAME} has changed")
+    if number > FORMAT:
+        raise RunFolderError(
+            f"The checkpoint {folder} has format {number}, and this version of briskrl reads "
+            f"formats up to {FORMAT}. Upgrade briskrl to the version that wrote the run, or newer."
+        )
+    return _decode(saved)
+
+
+def _decode(saved: dict[str, JSON]) -> Manifest:
+    for name in saved["files"]:
+        if not _FILE.fullmatch(name):
+            raise DamagedError(f"{FILE_NAME} lists the impossible file {name!r}")
+    files = {
+        name: FileRecord(int(entry["size"]), str(entry["blake2b"]))
+        for name, entry in saved["files"].items()
+    }
+    return Manifest(saved["step"], tuple(saved["parts"]), dict(saved["chunks"]), files)
+
+
+def _digest(body: dict[str, JSON]) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return hash_bytes(text.encode())

@@ -1,0 +1,173 @@
+"""The numbers of a run on their way to disk: rows are collected and written in batches.
+
+Nothing here holds more than one batch, and every file grows by whole lines, so a killed run leaves
+at worst a torn last line. Checkpoints keep the sizes of the files; a resume cuts what came later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from briskrl.core.errors import StorageError
+from briskrl.core.types import EpisodeStats, iter_rows
+from briskrl.training.storage.jsonl import json_line
+from briskrl.training.storage.log_sinks import LineFile, Row, Sink
+
+BATCH_ROWS = 100
+"""Rows of one file that are worth a write."""
+_EPISODE_HEADER = b"env_steps,env,steps,return,score,won,cause\n"
+
+
+class _Stream:
+    """One file with the lines that wait for it."""
+
+    def __init__(self, path: Path, header: bytes = b"") -> None:
+        self.file = LineFile(path, header)
+        self.waiting: list[bytes] = []
+
+    def flush(self) -> None:
+        if self.waiting:
+            lines = b"".join(self.waiting)
+            # Emptied first: lines that do not fit on the disk must not pile up in memory.
+            self.waiting.clear()
+            self.file.append(lines)
+
+
+class MetricLog:
+    """Writer of metrics.jsonl, episodes.csv and phases.jsonl in a run folder, and of other sinks.
+
+    A write that fails raises StorageError once; the log then takes no more rows, and closing it is
+    quiet, so that a run can still save and leave in order.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        flush_s: float,
+        sinks: Sequence[Sink] = (),
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Open the files, which are continued if they exist.
+
+        Args:
+            folder: The run folder.
+            flush_s: Longest time that a row waits, provided that `tick` is called.
+            sinks: Further consumers of metric rows, closed with the log.
+            now: A clock in seconds.
+        """
+        self._metrics = _Stream(folder / "metrics.jsonl")
+        self._episodes = _Stream(folder / "episodes.csv", _EPISODE_HEADER)
+        self._phases = _Stream(folder / "phases.jsonl")
+        self._streams = (self._metrics, self._episodes, self._phases)
+        self._sinks = list(sinks)
+        self._rows: list[Row] = []
+        self._last_step = -1
+        self._flush_s = flush_s
+        self._now = now
+        self._flushed = now()
+        self._failed = False
+
+    def metrics(self, row: Row) -> None:
+        """Add a row of numbers; it must have env_steps."""
+        self._last_step = int(row["env_steps"])
+        if self._sinks:
+            self._rows.append(dict(row))
+        self._add(self._metrics, [json_line(row)])
+
+    def phases(self, row: Row) -> None:
+        """Add a snapshot of the phase timer; it must have env_steps."""
+        self._add(self._phases, [json_line(row)])
+
+    def episodes(self, clock_step: int, stats: EpisodeStats) -> None:
+        """Add finished episodes, with the transitions collected when they were noticed."""
+        start = b"%d," % clock_step
+        self._add(
+            self._episodes,
+            [start + b"%d,%d,%.7g,%.7g,%d,%d\n" % episode for episode in iter_rows(stats)],
+        )
+
+    def tick(self) -> None:
+        """Write what has waited for `flush_s`; to be called often, costs a clock reading."""
+        if self._now() - self._flushed >= self._flush_s:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write everything that waits.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        self._flushed = self._now()
+        for stream in self._streams:
+            self._write(stream)
+
+    def offsets(self) -> dict[str, int]:
+        """Sizes of the files and the last row's env_steps, with everything on the disk.
+
+        They belong to a checkpoint.
+        """
+        self.flush()
+        for stream in self._streams:
+            stream.file.sync()
+        sizes = {stream.file.path.name: stream.file.size for stream in self._streams}
+        return {**sizes, "last_step": self._last_step}
+
+    def truncate_to(self, offsets: Mapping[str, int]) -> None:
+        """Forget what was written after the checkpoint that `offsets` belongs to."""
+        self._rows.clear()
+        for stream in self._streams:
+            stream.waiting.clear()
+            stream.file.cut(offsets.get(stream.file.path.name, 0))
+        self._last_step = offsets.get("last_step", -1)
+        for sink in self._sinks:
+            sink.rewind(self._last_step + 1)
+
+    def close(self) -> None:
+        """Write everything that waits and close the files; may be called twice.
+
+        Raises:
+            StorageError: The last rows could not be written, and no write had failed before.
+        """
+        try:
+            self.flush()
+        finally:
+            for stream in self._streams:
+                stream.file.close()
+            sinks, self._sinks = self._sinks, []
+            for sink in sinks:
+                sink.close()
+
+    def __enter__(self) -> MetricLog:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _add(self, stream: _Stream, lines: list[bytes]) -> None:
+        stream.waiting += lines
+        if len(stream.waiting) >= BATCH_ROWS:
+            self._write(stream)
+
+    def _write(self, stream: _Stream) -> None:
+        rows: list[Row] = []
+        if stream is self._metrics:
+            rows, self._rows = self._rows, []
+        if self._failed:
+            stream.waiting.clear()
+            return
+        try:
+            stream.flush()
+            for sink in self._sinks if rows else ():
+                sink.write(rows)
+        except StorageError:
+            self._failed = True
+            raise

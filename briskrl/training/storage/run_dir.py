@@ -1,0 +1,246 @@
+"""The folder of one run: its paths, its lock, and the small files that describe it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+
+from briskrl.core.errors import RunFolderError
+from briskrl.core.types import JSON, State
+from briskrl.training.storage.atomic_files import cause, json_bytes, replace, storage_errors
+from briskrl.training.storage.jsonl import plain
+from briskrl.training.storage.lock import FolderLock
+from briskrl.training.storage.policy_io import load_policy_files, save_policy
+from briskrl.training.storage.run_metadata import describe_machine, timestamp
+
+ROOT = Path("runs")
+"""Where runs without a --run-dir go."""
+
+
+class RunDir:
+    """A run folder; whoever writes into it must hold its lock (see `create` and `lock`)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = FolderLock(path / "lock")
+
+    @classmethod
+    def create(
+        cls,
+        path: Path | None,
+        *,
+        env: str,
+        algo: str,
+        seed: int,
+        config_toml: str,
+        root: Path = ROOT,
+    ) -> RunDir:
+        """Make a new run folder, locked by this process, with its config.toml.
+
+        Without a path the folder is `<root>/<env>-<algo>-<seed>-<timestamp>`.
+
+        Raises:
+            RunFolderError: The path exists.
+            StorageError: The folder cannot be written.
+        """
+        if path is None:
+            path = _make_named(root, f"{_slug(env)}-{_slug(algo)}-{seed}")
+        else:
+            _make_given(path)
+        run = cls(path)
+        run._lock.acquire()
+        with storage_errors(f"write {run.config_path}"):
+            replace(run.config_path, config_toml.encode())
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunDir:
+        """An existing run folder, not locked.
+
+        Raises:
+            RunFolderError: There is no run in that folder.
+        """
+        run = cls(path)
+        if not path.is_dir():
+            raise RunFolderError(
+                f"There is no run folder {path}. List what there is with: brisk runs"
+            )
+        if not run.config_path.is_file():
+            raise RunFolderError(
+                f"{path} is not a run folder: it has no config.toml. "
+                "List the runs there are with: brisk runs"
+            )
+        return run
+
+    def lock(self) -> RunDir:
+        """Become the only writer; returns itself, for `with RunDir.open(path).lock():`.
+
+        Raises:
+            RunFolderError: Another living process is writing.
+        """
+        self._lock.acquire()
+        return self
+
+    def close(self) -> None:
+        """Release the lock; may be called twice."""
+        self._lock.release()
+
+    def __enter__(self) -> RunDir:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def config_path(self) -> Path:
+        """The resolved configuration, loadable by `brisk train --config`."""
+        return self.path / "config.toml"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def policy(self) -> Path:
+        """Folder of the policy that evaluation and export use."""
+        return self.path / "policy"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Folder of the TensorBoard files."""
+        return self.path / "tensorboard"
+
+    def begin_session(self, *, seed: int, threads: int, exactness: str, **facts: JSON) -> None:
+        """Record in meta.json that a process starts or resumes the run, and on what machine.
+
+        `exactness` says whether resuming is bit-exact, and if not, because of what.
+        """
+        meta = self.read_meta()
+        session = {"start": timestamp(), "end": None, "exit_reason": None, **describe_machine()}
+        about = {"seed": seed, "threads": threads, "exactness": exactness, **facts}
+        sessions = [*meta.get("sessions", []), session]
+        begun = meta.get("start", session["start"])
+        self._write_meta({**meta, **about, **session, "start": begun, "sessions": sessions})
+
+    def end_session(self, reason: str, **facts: JSON) -> None:
+        """Record in meta.json why the process that began the last session is leaving."""
+        meta = self.read_meta()
+        ending = {"end": timestamp(), "exit_reason": reason}
+        sessions = meta.get("sessions", [])
+        if sessions:
+            sessions[-1].update(ending)
+        self._write_meta({**meta, **facts, **ending})
+
+    def read_meta(self) -> dict[str, JSON]:
+        """The content of meta.json; empty if there is none yet."""
+        return _read_object(self.path / "meta.json")
+
+    def write_status(self, status: Mapping[str, JSON]) -> None:
+        """Replace status.json by these numbers and the time; readers never see half of it.
+
+        Raises:
+            StorageError: The disk is full, or the folder cannot be written.
+        """
+        path = self.path / "status.json"
+        content = {"time": timestamp(), "pid": os.getpid(), **status}
+        with storage_errors(f"write {path}"):
+            replace(path, json_bytes(plain(content)), durable=False)
+
+    def read_status(self) -> dict[str, JSON]:
+        """The content of status.json; empty if there is none yet."""
+        return _read_object(self.path / "status.json")
+
+    def save_policy(self, arrays: State, description: dict[str, JSON]) -> None:
+        """Replace the policy by these arrays and what is needed to use them.
+
+        The description, with the scalars of `arrays`, goes to policy.json.
+
+        Raises:
+            StorageError: It could not be written; the policy saved before is intact.
+        """
+        with storage_errors(f"save the policy in {self.policy}"):
+            self.policy.mkdir(exist_ok=True)
+            save_policy(self.policy, arrays, description)
+
+    def load_policy_files(self) -> tuple[State, dict[str, JSON]]:
+        """What `save_policy` wrote last: arrays with their scalars, and the description.
+
+        Raises:
+            RunFolderError: There is no policy yet, or it is damaged.
+        """
+        return load_policy_files(self.policy)
+
+    def _write_meta(self, meta: Mapping[str, JSON]) -> None:
+        path = self.path / "meta.json"
+        with storage_errors(f"write {path}"):
+            replace(path, json_bytes(plain(meta)))
+
+
+def refuse_taken(path: Path) -> None:
+    """Make sure that nothing is there yet.
+
+    Raises:
+        RunFolderError: Something is.
+    """
+    if path.exists():
+        raise RunFolderError(
+            f"The run folder {path} already exists. Choose another one with --run-dir, "
+            f"or continue the run in it with: brisk resume {path}"
+        )
+
+
+def _make_given(path: Path) -> None:
+    refuse_taken(path)
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise _cannot_create(path, error) from error
+
+
+def _make_named(root: Path, name: str) -> Path:
+    first = root / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    path = first
+    for number in count(2):
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            path = first.with_name(f"{first.name}-{number}")
+        except OSError as error:
+            raise _cannot_create(path, error) from error
+    raise AssertionError("unreachable")
+
+
+def _cannot_create(path: Path, error: OSError) -> RunFolderError:
+    return RunFolderError(
+        f"Could not create the run folder {path}: {cause(error)}. "
+        "Choose another place with --run-dir."
+    )
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
+
+
+def _read_object(path: Path) -> dict[str, JSON]:
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise RunFolderError(
+            f"{path} cannot be read ({error}). Delete it if the run is to go on without it."
+        ) from error
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,95 @@
+"""Arrays in safetensors files, written straight from the memory they lie in.
+
+The library's own writer takes the address of an array and trusts it to be contiguous, and its older
+versions copy everything twice; this one copies only what is not contiguous. The library reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from briskrl.core.types import Array
+from briskrl.training.storage.atomic_files import FileRecord, write_new
+
+_CODES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "float16": "F16",
+    "float32": "F32",
+    "float64": "F64",
+}
+
+
+def write_tensors(path: Path, arrays: Mapping[str, Array]) -> FileRecord:
+    """Create a safetensors file of these arrays, on the disk when this returns.
+
+    Raises:
+        TypeError: An array's dtype has no exact counterpart in the format.
+    """
+    return write_new(path, _blocks(arrays))
+
+
+def read_tensors(path: Path) -> dict[str, Array]:
+    """The arrays of a safetensors file, writable copies.
+
+    Raises:
+        ValueError: The file is not in the format.
+    """
+    return parse_tensors(path.read_bytes())
+
+
+def parse_tensors(data: bytes) -> dict[str, Array]:
+    """The arrays of a safetensors file's content, writable copies.
+
+    Raises:
+        ValueError: The content is not in the format.
+    """
+    try:
+        return {name: np.require(array, requirements="W") for name, array in load(data).items()}
+    except SafetensorError as error:
+        raise ValueError(f"not a safetensors file ({error})") from error
+
+
+def _blocks(arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
+    # Widest first, so that every array starts at a multiple of its item size.
+    names = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+    header = {}
+    end = 0
+    for name in names:
+        array = arrays[name]
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": _code(name, array),
+            "shape": array.shape,
+            "data_offsets": (begin, end),
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little")
+    yield text
+    for name in names:
+        yield _raw(arrays[name])
+
+
+def _code(name: str, array: Array) -> str:
+    if array.dtype.name not in _CODES:
+        raise TypeError(f"Array {name!r} of dtype {array.dtype} cannot be saved exactly.")
+    return _CODES[array.dtype.name]
+
+
+def _raw(array: Array) -> memoryview:
+    little = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+    return little.reshape(-1).view(np.uint8).data

@@ -1,0 +1,261 @@
+"""The DQN family against values computed by hand from its own networks, option by option."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from briskrl.algos.dqn.config import DQN_PRESETS
+from briskrl.algos.dqn.policy import QPolicy
+from briskrl.core.counters import Clock
+from briskrl.core.errors import ConfigError, DivergedError
+from briskrl.core.spec import BoxSpec, EnvSpec
+from briskrl.core.types import Batch, Decision
+from tests.algos.transitions import (
+    ACTIONS,
+    forward,
+    make,
+    move_target,
+    parameters,
+    random_batch,
+    small,
+    spec,
+)
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_errors_are_value_minus_target_computed_by_hand(engine, double, masked):
+    env = spec(mask=masked)
+    algo = make(small(double=double, prioritized=True), env, engine=engine)
+    move_target(algo)
+    batch = random_batch(env, 1)
+    online, next_online = (
+        forward(algo.parts.online, batch.obs[0]),
+        forward(algo.parts.online, batch.next_obs[0]),
+    )
+    next_target = forward(algo.parts.target, batch.next_obs[0])
+    expected = []
+    for i in range(8):
+        legal = range(ACTIONS)
+        if masked and batch.next_mask[0, i].any():
+            legal = np.flatnonzero(batch.next_mask[0, i])
+        chooser = next_online[i] if double else next_target[i]
+        best = max(legal, key=lambda a: chooser[a])
+        target = batch.reward[0, i] + batch.discount[0, i] * next_target[i, best]
+        expected.append(abs(online[i, batch.action[0, i]] - target))
+    errors = algo.update(batch, 1, Clock())
+    assert errors[0] == pytest.approx(np.array(expected), rel=1e-5, abs=1e-6)
+
+
+def test_the_gradient_is_the_weighted_mean_of_clipped_errors(engine):
+    algo = make(small(max_grad_norm=0.0, prioritized=True), engine=engine)
+    batch = random_batch(spec(), 1)
+    q = algo.parts.online(torch.from_numpy(batch.obs[0]))
+    target = batch.reward[0] + batch.discount[0] * forward(
+        algo.parts.target, batch.next_obs[0]
+    ).max(1)
+    chosen = q[torch.arange(8), torch.from_numpy(batch.action[0])]
+    slope = torch.clamp(chosen.detach() - torch.from_numpy(target), -1, 1)
+    by_hand = torch.autograd.grad(
+        chosen, list(algo.parts.online.parameters()), slope * torch.from_numpy(batch.weight[0]) / 8
+    )
+    algo.update(batch, 1, Clock())
+    got = torch.cat([p.grad.flatten() for p in algo.parts.online.parameters()])
+    assert torch.allclose(got, torch.cat([g.flatten() for g in by_hand]), atol=1e-6)
+
+
+def test_dueling_values_average_to_the_state_value():
+    algo = make(small(dueling=True))
+    obs = np.random.default_rng(1).random((6, 5), np.float32)
+    hidden = algo.parts.online.body(torch.from_numpy(obs))
+    head = algo.parts.online.head
+    value, advantage = head.value(hidden).detach(), head.advantage(hidden).detach()
+    by_hand = value + advantage - advantage.mean(1, keepdim=True)
+    assert forward(algo.parts.online, obs) == pytest.approx(by_hand.numpy(), abs=1e-6)
+    assert forward(algo.parts.online, obs).mean(1) == pytest.approx(value[:, 0].numpy(), abs=1e-6)
+
+
+def test_distributional_errors_are_the_cross_entropy_by_hand(engine):
+    algo = make(small(atoms=7, double=True, prioritized=True), engine=engine)
+    batch = random_batch(spec(), 1)
+    support = np.linspace(-5, 5, 7)
+    logits = torch.from_numpy(forward(algo.parts.online, batch.obs[0]))
+    next_probs = torch.from_numpy(forward(algo.parts.target, batch.next_obs[0])).softmax(2).numpy()
+    errors = algo.update(batch, 1, Clock())[0]
+    for i in range(8):
+        best = int(np.argmax(next_probs[i] @ support))
+        target = np.zeros(7)
+        for z, p in zip(support, next_probs[i, best], strict=True):
+            moved = np.clip(batch.reward[0, i] + batch.discount[0, i] * z, -5, 5)
+            position = (moved + 5) / (10 / 6)
+            below = int(position)
+            target[below] += p * (1 - (position - below))
+            target[min(below + 1, 6)] += p * (position - below)
+        log_probs = logits[i, batch.action[0, i]].log_softmax(0).numpy()
+        assert errors[i] == pytest.approx(-(target * log_probs).sum(), rel=1e-4)
+
+
+@pytest.mark.parametrize("preset", DQN_PRESETS)
+def test_every_preset_overfits_one_batch(engine, preset):
+    config = small(**{**DQN_PRESETS[preset], "prioritized": True}, lr=3e-3)
+    algo = make(config, engine=engine)
+    batch = random_batch(spec(), 1)
+    batch.discount[...] = 0
+    batch.weight[...] = 1
+    first = float(algo.update(batch, 1, Clock())[0].mean())
+    for _ in range(400):
+        last = float(algo.update(batch, 1, Clock())[0].mean())
+    # Cross entropy cannot fall below the target's own entropy, so it is asked for less.
+    assert last < first * (0.75 if config.atoms > 1 else 0.2)
+
+
+@pytest.mark.parametrize("preset", DQN_PRESETS)
+def test_many_updates_in_one_call_equal_single_calls(engine, preset):
+    config = small(**DQN_PRESETS[preset], target_every=3)
+    together, apart = (make(config, engine=engine) for _ in range(2))
+    env = spec()
+    batch = random_batch(env, 10)
+    together.update(batch, 10, Clock())
+    one = Batch.allocate(env, 1, 8)
+    for k in range(10):
+        for name in ("obs", "action", "reward", "next_obs", "discount", "weight"):
+            getattr(one, name)[0] = getattr(batch, name)[k]
+        apart.update(one, 1, Clock())
+    # One product over many rows may round differently from many products over few rows.
+    assert parameters(together) == pytest.approx(parameters(apart), abs=2e-5)
+
+
+@pytest.mark.parametrize("preset", DQN_PRESETS)
+def test_a_restored_algorithm_continues_to_the_same_bits(engine, preset):
+    config = small(**DQN_PRESETS[preset], target_every=3)
+    original, restored = (make(config, seed=seed, engine=engine) for seed in (0, 99))
+    batch = random_batch(spec(), 4)
+    original.update(batch, 4, Clock())
+    restored.load_state(original.state())
+    original.update(batch, 4, Clock())
+    restored.update(batch, 4, Clock())
+    assert np.array_equal(parameters(original), parameters(restored))
+
+
+def test_the_target_is_refreshed_every_so_many_updates(engine):
+    algo = make(small(target_every=4), engine=engine)
+    batch = random_batch(spec(), 6)
+    algo.update(batch, 3, Clock())
+    assert not torch.equal(algo.parts.target_flat.values, algo.parts.online_flat.values)
+    algo.update(batch, 1, Clock())
+    assert torch.equal(algo.parts.target_flat.values, algo.parts.online_flat.values)
+
+
+def test_the_target_can_be_refreshed_by_transitions_whatever_the_number_of_envs(engine):
+    algo = make(small(target_every=100, target_unit="steps"), engine=engine)
+    batch = random_batch(spec(), 1)
+    algo.update(batch, 1, Clock(env_steps=99))
+    before = algo.parts.target_flat.values.clone()
+    algo.update(batch, 1, Clock(env_steps=99))
+    assert torch.equal(algo.parts.target_flat.values, before)
+    online = algo.parts.online_flat.values.clone()
+    algo.update(batch, 1, Clock(env_steps=256))
+    assert torch.equal(algo.parts.target_flat.values, online)
+
+
+def test_greedy_and_random_actions_respect_the_mask(engine):
+    env = spec(mask=True)
+    for epsilon in (0.0, 1.0):
+        algo = make(small(epsilon_start=epsilon, epsilon_end=epsilon), env, engine=engine)
+        rng = np.random.default_rng(0)
+        obs = rng.random((500, 5), np.float32)
+        mask = np.zeros((500, ACTIONS), np.bool_)
+        mask[np.arange(500), rng.integers(0, ACTIONS, 500)] = True
+        decision = Decision(np.zeros(500, np.int64))
+        algo.act(obs, mask, Clock(), decision)
+        assert mask[np.arange(500), decision.action].all()
+
+
+def test_noisy_layers_explore_and_their_policy_does_not(engine):
+    algo = make(small(noisy=True, noisy_sigma=3.0), engine=engine)
+    obs = np.tile(np.random.default_rng(0).random((1, 5), np.float32), (4, 1))
+    decision = Decision(np.zeros(4, np.int64))
+    seen = set()
+    for _ in range(50):
+        algo.act(obs, None, Clock(), decision)
+        seen.add(int(decision.action[0]))
+    assert len(seen) > 1
+    env = spec()
+    policy = QPolicy(algo.config, env.obs, env.action, algo.state()["model"].arrays)
+    assert len({int(policy.act(obs, None)[0]) for _ in range(20)}) == 1
+
+
+@pytest.mark.parametrize(("engine", "body"), [("torch", "cnn"), ("torch", "mlp"), ("fused", "mlp")])
+def test_a_policy_acts_like_the_network_it_was_saved_from(engine, body):
+    env = spec(shape=(2, 4, 4), dtype=np.uint8)
+    config = small(channels=(4,), body=body, epsilon_start=0.0, epsilon_end=0.0)
+    algo = make(config, env, engine=engine)
+    obs = np.random.default_rng(0).integers(0, 256, (40, 2, 4, 4)).astype(np.uint8)
+    decision = Decision(np.zeros(40, np.int64))
+    algo.act(obs, None, Clock(), decision)
+    policy = QPolicy(algo.config, env.obs, env.action, algo.state()["model"].arrays)
+    assert np.array_equal(policy.act(obs, None), decision.action)
+
+
+@pytest.mark.parametrize("what", ["reward", "discount", "obs", "next_obs"])
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_three_non_finite_updates_stop_and_change_no_parameter(engine, preset, what):
+    algo = make(small(**DQN_PRESETS[preset]), engine=engine)
+    batch = random_batch(spec(), 1)
+    good = parameters(algo)
+    getattr(batch, what)[0, 3] = np.nan
+    algo.update(batch, 1, Clock())
+    algo.update(batch, 1, Clock())
+    assert np.array_equal(parameters(algo), good)
+    assert algo.progress(Clock())["skipped_updates"] == 2
+    with pytest.raises(DivergedError, match="3 updates in a row"):
+        algo.update(batch, 1, Clock())
+    assert np.array_equal(parameters(algo), good)
+
+
+def test_continuous_actions_and_planeless_cnns_are_refused():
+    env = spec()
+    box = EnvSpec(env.obs, BoxSpec((2,), -1, 1), None, False, True)
+    with pytest.raises(ConfigError, match="continuous"):
+        make(small(), box)
+    with pytest.raises(ConfigError, match="planes"):
+        make(small(body="cnn"))
+
+
+@pytest.mark.parametrize("preset", ["dqn", "per-dqn", "rainbow"])
+def test_accumulated_pieces_make_the_same_updates(engine, preset):
+    results = []
+    for count in (1, 3):
+        algo = make(small(**DQN_PRESETS[preset], grad_accumulation=count), engine=engine)
+        errors = algo.update(random_batch(spec(), 5), 5, Clock()).copy()
+        results.append((parameters(algo), errors))
+    assert results[0][0] == pytest.approx(results[1][0], abs=1e-5)
+    assert results[0][1] == pytest.approx(results[1][1], abs=1e-3)
+
+
+def test_more_pieces_than_transitions_are_refused():
+    assert "grad_accumulation 9 is larger" in small(grad_accumulation=9).check()[0]
+    assert not small(grad_accumulation=8).check()
+
+
+def learnt_apart(preset, **compute):
+    """How far parameters are from a plain run's, as a share of the way they went."""
+    plain, other = (make(small(**DQN_PRESETS[preset]), **how) for how in ({}, compute))
+    start = parameters(plain)
+    for algo in (plain, other):
+        algo.update(random_batch(spec(), 10), 10, Clock())
+    apart = np.abs(parameters(plain) - parameters(other)).mean()
+    return apart / np.abs(parameters(plain) - start).mean()
+
+
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_half_precision_learns_about_the_same(preset):
+    assert 0 < learnt_apart(preset, amp=True) < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_compiled_networks_learn_the_same(preset):
+    assert learnt_apart(preset, compile=True) < 0.01

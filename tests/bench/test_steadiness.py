@@ -1,0 +1,122 @@
+"""Turns of a real run and of fresh processes, on runs whose true costs are known."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from time import process_time
+
+import psutil
+import pytest
+
+from briskrl.bench.compare import cost_ratio
+from briskrl.bench.steadiness import Relay
+from briskrl.training.config import TrainConfig
+from briskrl.training.hooks import Hook
+from briskrl.training.loop import train
+from briskrl.training.recorder import Run
+from briskrl.training.reporter import RunResult
+
+NUM_ENVS = 16
+EPISODES = 32
+SETTINGS = {"learning_starts": 400, "buffer_size": 4096, "net": (16,)}
+
+
+def relayed(
+    tmp_path: Path, iterations: int, hooks: Sequence[Hook] = (), **settings: int
+) -> tuple[Relay, RunResult]:
+    relay = Relay(iterations=iterations, episodes=EPISODES, folder=tmp_path)
+    config = TrainConfig(
+        steps=iterations * NUM_ENVS,
+        num_envs=NUM_ENVS,
+        run_dir=str(tmp_path / "run"),
+        algo_config={**SETTINGS, **settings},
+    )
+    with closing(relay):
+        result = train(config, hooks=[*hooks, relay])
+    return relay, result
+
+
+class Burden:
+    """Wastes CPU time in every iteration from one on: a run that grows dearer."""
+
+    def __init__(self, first: int, cpu_s: float) -> None:
+        self._first = first
+        self._cpu_s = cpu_s
+
+    def __call__(self, run: Run) -> None:
+        if run.session.clock.iterations >= self._first:
+            begin = process_time()
+            while process_time() - begin < self._cpu_s:
+                pass
+
+
+def test_a_run_that_grows_dearer_shows_and_waiting_is_known(tmp_path: Path) -> None:
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    relay, result = relayed(tmp_path, 1000, hooks=[Burden(first=800, cpu_s=0.01)])
+    ratio = cost_ratio(relay.late)
+    assert ratio is not None
+    assert ratio > 2
+    old_s = sum(pair.old_s for pair in relay.late)
+    assert 200 * 0.01 < old_s < result.cpu_s
+    assert 1 <= len(relay.starts) <= 4
+    assert all(pair.old_s > 0 and pair.fresh_s > 0 for pairs in relay.starts for pair in pairs)
+    assert 0 < relay.paused.wall_s < result.wall_s
+    assert result.phases["wait"] == pytest.approx(relay.paused.wall_s, rel=0.05)
+    assert psutil.Process().children() == []
+    if cores is not None:
+        assert os.sched_getaffinity(0) == cores
+
+
+def test_turns_longer_than_the_first_episodes_leave_the_last_fifth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("briskrl.bench.steadiness.EARLY_TURN_S", 60.0)
+    relay, _ = relayed(tmp_path, 750)
+    assert len(relay.starts) >= 1
+    assert cost_ratio(relay.late) is not None
+
+
+def test_a_run_too_short_to_tell_starts_no_process(tmp_path: Path) -> None:
+    relay, result = relayed(tmp_path, 38)
+    assert result.stopped == "finished"
+    assert relay.starts == relay.late == []
+    assert relay.paused.wall_s == 0
+
+
+def test_a_run_that_learns_late_has_no_fifths_to_compare(tmp_path: Path) -> None:
+    relay, _ = relayed(tmp_path, 400, learning_starts=100 * NUM_ENVS)
+    assert relay.late == []
+
+
+def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
+    words = ["bench", "train", "snake", "--num-envs", "16", "--steps", "400000", "--net", "16"]
+    words += ["--learning-starts", "400", "--buffer-size", "4096", "--json"]
+    command = [sys.executable, "-m", "briskrl", *words]
+    main = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        child = first_child(main)
+        main.send_signal(signal.SIGINT)
+        out, _ = main.communicate(timeout=60)
+    finally:
+        main.kill()
+    assert main.returncode == 130
+    assert out == b""
+    assert not child.is_running()
+
+
+def first_child(main: subprocess.Popen[bytes]) -> psutil.Process:
+    while main.poll() is None:
+        for child in psutil.Process(main.pid).children():
+            # A child that has just ended has no command line to look at.
+            with suppress(psutil.Error):
+                if "briskrl.bench.replica_process" in child.cmdline():
+                    return child
+        time.sleep(0.02)
+    raise AssertionError(f"no other process was begun: {main.communicate()}")

@@ -1,0 +1,68 @@
+"""The first set of faults: one hand-written loop, and configs of ours.
+
+How strong they are and where the doctor's findings begin was settled on these very faults.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.envs.gym.config import GymConfig
+from briskrl.fused.calibration.timing import torch_threads
+from briskrl.training.config import TrainConfig
+from tests.doctor.planted.envs import PACKAGE
+from tests.doctor.planted.fault import Plant
+from tests.doctor.planted.runtime_faults import console
+from tests.doctor.planted.sample_loop import Victim
+
+
+def _gym(backend: str, num_envs: int = 8, **env: float) -> TrainConfig:
+    """DQN on the stepping environment."""
+    settings = GymConfig(backend=backend, env_args=env, packages=(PACKAGE,))  # type: ignore[arg-type]
+    learning = DQNConfig(batch_size=32, buffer_size=4096, learning_starts=64)
+    return TrainConfig(
+        env="gym:brisk-stepping-v0",
+        num_envs=num_envs,
+        env_config=settings,
+        algo_config=learning,
+    )
+
+
+def _victim(fault: str, *causes: str) -> Plant:
+    return Plant(fault, causes or (fault,), partial(Victim, fault=fault), cured=Victim)
+
+
+FIRST = (
+    _victim("store"),
+    _victim("denormals"),
+    _victim("cold-start"),
+    _victim("growth"),
+    _victim("leak"),
+    _victim("flush", "write-per-episode"),
+    Plant(
+        "print",
+        ("write-per-step", "console"),
+        partial(Victim, fault="print"),
+        cured=Victim,
+        around=console,
+    ),
+    Plant(
+        "oversubscribed",
+        ("threads",),
+        partial(Victim, width=512),
+        around=lambda folder: torch_threads(16),
+    ),
+    Plant("many updates", ("updates",), TrainConfig(algo_config=DQNConfig(train_steps_ratio=2.0))),
+    Plant(
+        "tiny batches",
+        ("small-batch",),
+        TrainConfig(algo_config=DQNConfig(batch_size=4, net=(512, 512))),
+    ),
+    Plant("slow env", ("env",), _gym("sync", busy_s=2e-3)),
+    Plant("uneven env", ("uneven-env",), _gym("process", num_envs=16, sleep_s=2e-3)),
+)
+"""Twelve slow-downs, each with the names that are right for it."""
+
+FIRST_HEALTHY = (Plant("clean", (), Victim),)
+"""The hand-written loop without a fault."""

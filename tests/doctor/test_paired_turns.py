@@ -1,0 +1,87 @@
+"""Turns: whole rounds of updates, and ratios that hold the truth."""
+
+from __future__ import annotations
+
+import pytest
+
+from briskrl.doctor.custom_loop import Treated
+from briskrl.doctor.paired_turns import compare, take_turn
+from tests.doctor.fake_loops import SleepingLoop
+
+
+def test_a_turn_ends_with_a_round_of_updates() -> None:
+    loop = SleepingLoop(lambda i: 0.001, every=7)
+    for _ in range(7):
+        loop.iterate()
+    for _ in range(5):
+        turn = take_turn(loop, 0.003)
+        assert turn.iterations % 7 == 0
+        assert turn.updates == turn.iterations // 7
+        assert turn.steps == 10 * turn.iterations
+
+
+def test_a_loop_is_entered_and_left_around_every_turn() -> None:
+    loop = SleepingLoop(lambda i: 0.0)
+    take_turn(loop, 0.0)
+    take_turn(loop, 0.0)
+    assert (loop.entered, loop.left) == (2, 2)
+
+
+def test_a_loop_that_fails_is_left_all_the_same() -> None:
+    def fail(iteration: int) -> float:
+        raise RuntimeError("broken")
+
+    loop = SleepingLoop(fail)
+    with pytest.raises(RuntimeError):
+        take_turn(loop, 0.0)
+    assert loop.left == 1
+
+
+def test_sleeping_counts_as_the_loops_own_time() -> None:
+    turn = take_turn(SleepingLoop(lambda i: 0.02), 0.1)
+    assert turn.own_s >= 0.9 * 0.02 * turn.iterations
+    assert turn.cpu_s < 0.5 * turn.wall_s
+
+
+def test_the_interval_holds_a_known_ratio() -> None:
+    slow, fast = SleepingLoop(lambda i: 0.012), SleepingLoop(lambda i: 0.004)
+    found = compare(slow, fast, seconds=3)
+    assert found is not None
+    assert found.gain.low <= found.gain.factor <= found.gain.high
+    # Waking up takes a while longer than asked on a busy machine, and more so in short sleeps.
+    assert 1.5 < found.gain.factor < 3.5
+    assert found.gain.low > 1
+    assert found.pairs >= 2
+
+
+class CuredForGood(SleepingLoop):
+    """Slow until it has been entered once in a treated turn."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda i: 0.002 if self.cured else 0.008)
+        self.cured = False
+
+    def cure(self) -> None:
+        self.cured = True
+
+
+def test_a_cure_that_outlasts_its_turns_is_seen_against_the_time_before() -> None:
+    loop = CuredForGood()
+    watched = take_turn(loop, 0.1).own_steps_per_s
+    treated = Treated(loop, loop.cure, loop.leave)
+    found = compare(loop, treated, seconds=2, watched=watched)
+    assert found is not None
+    assert found.gain.low > 1.15
+
+
+def test_a_loop_that_was_no_slower_when_it_was_watched_is_not_cured() -> None:
+    loop = CuredForGood()
+    treated = Treated(loop, loop.cure, loop.leave)
+    found = compare(loop, treated, seconds=2, watched=10 / 0.002)
+    assert found is not None
+    assert found.gain.low < 1.15
+
+
+def test_too_little_time_for_two_pairs_gives_no_answer() -> None:
+    loops = SleepingLoop(lambda i: 0.1), SleepingLoop(lambda i: 0.1)
+    assert compare(*loops, seconds=0.05) is None

@@ -1,0 +1,180 @@
+"""Whatever is not Gymnasium's CartPole to the bit is stepped by another backend, and told why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from gymnasium.envs.registration import WrapperSpec
+from gymnasium.wrappers import TransformReward
+
+from briskrl.core.errors import ConfigError
+from briskrl.envs.gym.backend_selection import choose
+from briskrl.envs.gym.compiled.lookup import offer
+from briskrl.envs.gym.config import GymConfig
+from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.make import make_env
+
+COMPILED = GymConfig(backend="compiled")
+PLAIN = EnvRecipe("CartPole-v1")
+
+
+class OtherCartPole(CartPoleEnv):
+    """A class of another name, whatever it does."""
+
+
+def light_cartpole(**arguments: Any) -> CartPoleEnv:
+    env = CartPoleEnv(**arguments)
+    env.gravity = 1.62
+    return env
+
+
+@pytest.fixture
+def table() -> Iterator[dict[str, Any]]:
+    """Gymnasium's table, put back afterwards."""
+    before = dict(gymnasium.registry)
+    yield gymnasium.registry
+    gymnasium.registry.clear()
+    gymnasium.registry.update(before)
+
+
+def register(**settings: Any) -> None:
+    gymnasium.registry.pop("CartPole-v1", None)
+    gymnasium.register("CartPole-v1", max_episode_steps=500, **settings)
+
+
+@pytest.mark.parametrize("member", ["CartPole-v1", "CartPole-v0"])
+def test_auto_takes_the_compiled_version_and_says_why(member: str) -> None:
+    env: Any = make_env(f"gym:{member}", 4)
+    (told,) = env.notes
+    assert type(env).__name__ == "GymCompiledEnv"
+    assert "equal to it to the bit in 4,096 steps" in told
+    assert told.endswith("so compiled.")
+    env.close()
+
+
+def test_asked_for_by_name_it_is_taken_without_a_word() -> None:
+    env: Any = make_env("gym:CartPole-v1", 1500, config=COMPILED, threads=2)
+    assert type(env).__name__ == "GymCompiledEnv"
+    assert env.notes == []
+    env.close()
+
+
+def test_by_name_it_is_refused_where_there_is_none() -> None:
+    with pytest.raises(ConfigError, match=r"MountainCar-v0 has no compiled .* none has been"):
+        make_env("gym:MountainCar-v0", 2, config=COMPILED)
+
+
+def assert_refused(why: str) -> None:
+    """Auto falls back and tells, and asking by name is an error that says the same."""
+    found = offer(PLAIN)
+    assert found.stand_in is None
+    assert why in found.refused
+    backend, told = choose(PLAIN, 8)
+    assert backend == "sync"
+    assert f"The compiled version of gym:CartPole-v1 is not used: {found.refused}. " in told
+    assert told.endswith("so sync.")
+    with pytest.raises(ConfigError, match="no compiled version that may be used") as error:
+        make_env("gym:CartPole-v1", 2, config=COMPILED)
+    assert why in str(error.value)
+
+
+def test_a_registered_wrapper_is_noticed(table: dict[str, Any]) -> None:
+    half = {"func": lambda reward: reward / 2}
+    wrapper = WrapperSpec("TransformReward", "gymnasium.wrappers:TransformReward", half)
+    register(entry_point=CartPoleEnv, additional_wrappers=(wrapper,))
+    assert isinstance(PLAIN.make(), TransformReward)
+    assert_refused("wrapped in TransformReward")
+
+
+def test_the_same_class_under_another_id_and_limit_is_taken(table: dict[str, Any]) -> None:
+    gymnasium.register("Mine-v0", CartPoleEnv, max_episode_steps=33, kwargs={})
+    env: Any = make_env("gym:Mine-v0", 2, config=COMPILED)
+    assert env.env_spec.max_steps == 33
+    env.close()
+
+
+@pytest.mark.parametrize("maker", [OtherCartPole, light_cartpole])
+def test_another_class_or_maker_under_the_id_is_left_alone(
+    table: dict[str, Any], maker: Any
+) -> None:
+    register(entry_point=maker)
+    assert offer(PLAIN).stand_in is None
+    backend, told = choose(PLAIN, 8)
+    assert backend == "sync"
+    assert "compiled" not in told
+
+
+def test_an_entry_point_that_gives_something_else_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        "gymnasium.envs.classic_control.cartpole.CartPoleEnv", OtherCartPole, raising=True
+    )
+    assert_refused("OtherCartPole")
+
+
+def patched(monkeypatch: pytest.MonkeyPatch, name: str, change: Any) -> None:
+    original = getattr(CartPoleEnv, name)
+
+    def changed(self: Any, *arguments: Any, **named: Any) -> Any:
+        return change(self, original(self, *arguments, **named))
+
+    monkeypatch.setattr(CartPoleEnv, name, changed)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("gravity", np.nextafter(9.8, 10)),
+        ("kinematics_integrator", "semi-implicit"),
+        ("x_threshold", 2.3),
+        ("theta_threshold_radians", 0.21),
+    ],
+)
+def test_other_physics_of_the_same_class_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, attribute: str, value: Any
+) -> None:
+    patched(monkeypatch, "__init__", lambda self, _: setattr(self, attribute, value))
+    assert_refused("is not equal")
+
+
+def test_one_more_random_number_in_a_reset_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(self: Any, result: Any) -> Any:
+        self.np_random.random()
+        return result
+
+    patched(monkeypatch, "reset", draw)
+    assert_refused("obs in step")
+
+
+def test_another_reward_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pay_for_falling(self: Any, result: Any) -> Any:
+        obs, _, terminated, truncated, info = result
+        return obs, 2.0 if terminated else 1.0, terminated, truncated, info
+
+    patched(monkeypatch, "step", pay_for_falling)
+    assert_refused("reward in step")
+    monkeypatch.undo()
+    assert offer(PLAIN).stand_in is not None
+
+
+def test_one_that_raises_where_play_seldom_comes_is_left_to_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(self: Any, result: Any) -> Any:
+        if self.state[0] > 2.0:
+            raise RuntimeError("off the rails")
+        return result
+
+    patched(monkeypatch, "step", fail)
+    assert_refused("RuntimeError: off the rails")
+
+
+def test_arguments_that_gymnasium_does_not_know_are_its_own_error() -> None:
+    with pytest.raises(ConfigError, match="unexpected keyword argument 'gravity'"):
+        make_env("gym:CartPole-v1", 2, config=GymConfig(env_args={"gravity": 1}))

@@ -1,0 +1,149 @@
+"""Which backend is chosen, for measured costs, and what is said about it."""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from briskrl.core.errors import ConfigError
+from briskrl.envs.gym.backend_selection import Costs, Crew, choose, decide, measure, num_cores
+from briskrl.envs.gym.config import GymConfig
+from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.make import make_env
+from briskrl.envs.registry import ENVS
+
+EVEN = np.full(100, 2e-3)
+UNEVEN = np.where(np.arange(100) % 10 == 0, 20e-3, 2e-3)
+
+
+@pytest.mark.parametrize(
+    ("costs", "num_envs", "crew", "backend"),
+    [
+        (Costs(np.full(100, 6e-6)), 1024, Crew(8, 8, 16), "sync"),
+        (Costs(EVEN), 16, Crew(2, 2, 8), "process"),
+        (Costs(EVEN), 16, Crew(1, 1, 1), "sync"),
+        (Costs(EVEN), 16, Crew(1, 1, 8), "sync"),
+        (Costs(EVEN, waits=True), 16, Crew(1, 1, 8), "async"),
+        (Costs(np.full(100, 60e-6)), 2, Crew(2, 2, 2), "sync"),
+        (Costs(np.full(100, 60e-6)), 64, Crew(2, 2, 8), "process"),
+        (Costs(UNEVEN), 16, Crew(16, 16, 16), "async"),
+        (Costs(UNEVEN), 1024, Crew(2, 2, 8), "process"),
+        (Costs(UNEVEN, waits=True), 16, Crew(2, 2, 8), "async"),
+    ],
+)
+def test_cheap_even_and_uneven_steps_go_to_their_backends(
+    costs: Costs, num_envs: int, crew: Crew, backend: str
+) -> None:
+    chosen, told = decide(costs, num_envs, crew, "gym:X")
+    assert chosen == backend
+    assert "gym:X" in told
+    assert told.endswith(f"so {backend}.")
+
+
+def test_the_barrier_costs_nothing_for_even_steps_and_much_for_uneven_ones() -> None:
+    assert Costs(EVEN).barrier(16, 4) == pytest.approx(1)
+    assert Costs(UNEVEN).barrier(8, 8) > 2
+    assert Costs(UNEVEN).barrier(4096, 2) < 1.1
+
+
+def test_steps_are_measured_with_their_resets() -> None:
+    made = EnvRecipe("CartPole-v1")
+    costs = measure(made)
+    assert 50 < len(costs.seconds) <= 200
+    assert 0 < costs.mean < 0.1
+
+
+def test_a_slow_environment_is_measured_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = EnvRecipe("CartPole-v1")
+    env = made.make()
+    step = env.step
+    calls = []
+
+    def slow(action: Any) -> Any:
+        calls.append(action)
+        time.sleep(0.04)
+        return step(action)
+
+    monkeypatch.setattr(env, "step", slow)
+    monkeypatch.setattr(EnvRecipe, "make", lambda self: env)
+    costs = measure(made)
+    assert costs.mean >= 0.04
+    assert costs.waits
+    assert len(calls) <= 9
+
+
+def test_a_cheap_environment_stays_here() -> None:
+    costs = measure(EnvRecipe("MountainCar-v0"))
+    assert not costs.waits
+    backend, told = choose(EnvRecipe("MountainCar-v0"), 64)
+    assert backend == "sync"
+    assert "less than learning from it" in told
+    assert num_cores() >= 1
+
+
+def test_what_was_measured_is_noted_on_the_environment() -> None:
+    env: Any = make_env("gym:MountainCar-v0", 4)
+    assert len(env.notes) == 1
+    assert "a step of gym:MountainCar-v0 takes" in env.notes[0]
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("gym:CartPoll-v1", "Did you mean gym:CartPole-v1"),
+        ("gymm:CartPole-v1", "Did you mean 'gym'"),
+        ("gym", "needs a name after a colon"),
+        ("gym:", "names no environment"),
+        ("snake:10", "is one environment"),
+        ("gym:no_such_package:X-v0", "Cannot import 'no_such_package'"),
+        ("gym:brisktest/FaultyWorld-v0", "unexpected keyword argument 'fualt'"),
+        ("gym:brisktest/TextWorld-v0", "Text space"),
+    ],
+)
+def test_wrong_names_and_arguments_are_told(name: str, told: str) -> None:
+    arguments = {"fualt": "x"} if "Faulty" in name else {}
+    config = GymConfig(packages=("tests.envs.gym.toy_envs",), env_args=arguments)
+    with pytest.raises(ConfigError, match=told):
+        make_env(name, 2, config=config if name.startswith("gym:") else None)
+
+
+@pytest.mark.parametrize(
+    ("member", "module", "extra"),
+    [("LunarLander-v3", "Box2D", "box2d"), ("Ant-v5", "mujoco", "mujoco")],
+)
+def test_a_missing_package_is_told_with_gymnasiums_hint(
+    member: str, module: str, extra: str
+) -> None:
+    if importlib.util.find_spec(module) is not None:
+        pytest.skip(f"{module} is installed")
+    with pytest.raises(ConfigError, match=rf"gymnasium\[{extra}\]"):
+        make_env(f"gym:{member}", 1)
+
+
+def test_arguments_and_packages_reach_the_environment() -> None:
+    config = GymConfig(packages=("tests.envs.gym.toy_envs",), env_args={"fault": "nan"})
+    env = EnvRecipe("brisktest/FaultyWorld-v0", config).make()
+    assert env.unwrapped.fault == "nan"  # type: ignore[attr-defined]
+    assert "gym:anything" in ENVS
+    assert "gym:" not in ENVS
+    assert ENVS.get("gym:anything").load_config() is GymConfig
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"env_args": {"render_mode": "human"}}, "cannot hold 'render_mode'"),
+        ({"env_args": {"max_episode_steps": 3}}, "Use max_steps"),
+        ({"env_args": {"x": None}}, "env_args.x = None"),
+        ({"env_args": {"x": [float("nan")]}}, "no JSON value"),
+        ({"packages": ("a b",)}, "cannot be the name of a Python package"),
+        ({"backend": "sync", "min_ready": 3}, "min_ready is for"),
+    ],
+)
+def test_settings_that_cannot_work_are_told(settings: dict[str, Any], told: str) -> None:
+    assert any(told in sentence for sentence in GymConfig(**settings).check())

@@ -1,0 +1,243 @@
+"""Products held in registers, and blocks turned in them, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from briskrl.compiler.jit import kernel
+from briskrl.fused.kernels import gemm as kernels
+from briskrl.fused.kernels.gemm import product, thin_product, turn_all
+from briskrl.fused.kernels.gemm_tile import LINEAR, RELU, TANH, Floored, Late, Matrix, Sloped
+from briskrl.fused.kernels.structs import PADDING
+from briskrl.fused.kernels.transpose import turn
+
+ROUNDING = {"float32": 3e-6, "float64": 1e-13}
+
+
+@kernel
+def multiply(c, rows, columns, a, b, start, depth, ending):
+    product(c, rows, columns, a, b, start, depth, ending)
+
+
+@kernel
+def multiply_thin(c, rows, columns, a, b, start, depth):
+    thin_product(c, rows, columns, a, b, start, depth)
+
+
+@kernel
+def turn_eight(target, source):
+    turn(target, source, 8)
+
+
+@kernel
+def turn_sixteen(target, source):
+    turn(target, source, 16)
+
+
+@kernel
+def turn_any(target, source, rows, columns):
+    turn_all(target, source, rows, columns)
+
+
+def padded(count: int) -> int:
+    return -(-count // PADDING) * PADDING
+
+
+def laid_out(array, at: int, row: int, *, transposed: bool = False) -> Matrix:
+    """A matrix somewhere in a flat array that is NaN everywhere else."""
+    stored = array.T if transposed else array
+    numbers = np.full(at + len(stored) * row + 3, np.nan, array.dtype)
+    for r, values in enumerate(stored):
+        numbers[at + r * row : at + r * row + len(values)] = values
+    return Matrix(numbers, at, 1, row) if transposed else Matrix(numbers, at, row, 1)
+
+
+@settings(max_examples=150)
+@given(
+    rows=st.integers(1, 70),
+    columns=st.integers(1, 150),
+    depth=st.integers(0, 80),
+    at=st.tuples(*[st.integers(0, 5)] * 4),
+    more=st.tuples(*[st.integers(0, 9)] * 4),
+    transposed=st.booleans(),
+    shared_start=st.booleans(),
+    ending=st.sampled_from([-np.inf, 0.0, 0.5, "late"]),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_a_product_of_any_shape_is_numpys(
+    rows, columns, depth, at, more, transposed, shared_start, ending, dtype
+):
+    rng = np.random.default_rng(rows * columns + depth)
+    wide = padded(columns)
+    a = rng.standard_normal((rows, depth)).astype(dtype)
+    b = rng.standard_normal((depth, wide)).astype(dtype)
+    start = rng.standard_normal((1 if shared_start else rows, wide)).astype(dtype)
+    row = (rows if transposed else depth) + more[0]
+    left = laid_out(a, at[0], row, transposed=transposed)
+    right = laid_out(b, at[1], wide + more[1])
+    first = laid_out(start, at[2], wide + more[2])
+    if shared_start:
+        first = first._replace(row=0)
+    out = laid_out(np.zeros((rows, wide), dtype), at[3], wide + more[3])
+    before = out.numbers.copy()
+    floor = -np.inf if ending == "late" else ending
+    how = Late() if ending == "late" else Floored(a.dtype.type(floor))
+    multiply(out, rows, wide, left, right, first, depth, how)
+
+    exact = start.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
+    exact = np.maximum(floor, exact)
+    size = 1 + np.abs(a).astype(np.float64) @ np.abs(b)
+    inside = out.at + np.arange(rows)[:, None] * out.row + np.arange(wide)
+    assert (np.abs(out.numbers[inside] - exact) <= ROUNDING[dtype] * size).all()
+    # What is around the block stays as it was.
+    before[inside] = out.numbers[inside]
+    assert np.array_equal(out.numbers, before, equal_nan=True)
+
+
+@settings(max_examples=100)
+@given(
+    rows=st.integers(1, 70),
+    columns=st.integers(1, 150),
+    depth=st.integers(0, 80),
+    activation=st.sampled_from([LINEAR, RELU, TANH]),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_a_product_may_be_taken_times_the_slope_of_an_activation(
+    rows, columns, depth, activation, dtype
+):
+    rng = np.random.default_rng(rows * columns + depth)
+    wide = padded(columns)
+    a, b, before = (
+        rng.standard_normal(shape).astype(dtype)
+        for shape in ((rows, depth), (depth, wide), (rows, wide))
+    )
+    made = [before, np.maximum(0, before), np.tanh(before)][activation]
+    slope = [np.ones_like(before), before > 0, 1 - np.tanh(before) ** 2][activation]
+    out = laid_out(np.zeros((rows, wide), dtype), 2, wide + 3)
+    results = laid_out(made, 2, wide + 3).numbers
+    left, right = laid_out(a, 0, depth), laid_out(b, 0, wide)
+    zeros = Matrix(np.zeros(wide, dtype), 0, 0, 1)
+    multiply(out, rows, wide, left, right, zeros, depth, Sloped(activation, results))
+    inside = out.at + np.arange(rows)[:, None] * out.row + np.arange(wide)
+    size = 1 + np.abs(a).astype(np.float64) @ np.abs(b)
+    assert (np.abs(out.numbers[inside] - (a @ b) * slope) <= ROUNDING[dtype] * size).all()
+
+
+@settings(max_examples=100)
+@given(
+    rows=st.integers(1, 70),
+    columns=st.integers(1, 5),
+    vectors=st.integers(0, 9),
+    more=st.tuples(*[st.integers(0, 9)] * 3),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_a_thin_product_is_numpys_and_no_other_column_is_touched(
+    rows, columns, vectors, more, dtype
+):
+    depth = vectors * kernels.FULL // np.dtype(dtype).itemsize
+    rng = np.random.default_rng(rows * columns + depth)
+    a, b = (rng.standard_normal((n, depth)).astype(dtype) for n in (rows, columns))
+    start = rng.standard_normal(columns).astype(dtype)
+    out = laid_out(np.zeros((rows, columns), dtype), more[0], PADDING)
+    before = out.numbers.copy()
+    left, right = laid_out(a, more[1], depth + more[1]), laid_out(b, more[2], depth + more[2])
+    multiply_thin(out, rows, columns, left, right, Matrix(start, 0, 0, 1), depth)
+    exact = start + a.astype(np.float64) @ b.T.astype(np.float64)
+    size = 1 + np.abs(a).astype(np.float64) @ np.abs(b.T)
+    inside = out.at + np.arange(rows)[:, None] * out.row + np.arange(columns)
+    assert (np.abs(out.numbers[inside] - exact) <= ROUNDING[dtype] * size).all()
+    before[inside] = out.numbers[inside]
+    assert np.array_equal(out.numbers, before, equal_nan=True)
+
+
+def test_a_row_of_a_thin_product_does_not_depend_on_its_neighbours():
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((n, 64)).astype(np.float32) for n in (7, 3))
+    right, start = Matrix(b.reshape(-1), 0, 64, 1), Matrix(np.ones(3, np.float32), 0, 0, 1)
+    together, alone = (np.zeros((7, 8), np.float32) for _ in range(2))
+    multiply_thin(
+        Matrix(together.reshape(-1), 0, 8, 1),
+        7,
+        3,
+        Matrix(a.reshape(-1), 0, 64, 1),
+        right,
+        start,
+        64,
+    )
+    for r in range(7):
+        multiply_thin(Matrix(alone[r], 0, 8, 1), 1, 3, Matrix(a[r], 0, 64, 1), right, start, 64)
+    assert np.array_equal(together, alone)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_product_may_be_added_to_where_it_stands(dtype, late):
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((9, 5), (5, 40), (9, 40)))
+    out = Matrix(c.copy().reshape(-1), 0, 40, 1)
+    left, right = Matrix(a.reshape(-1), 0, 5, 1), Matrix(b.reshape(-1), 0, 40, 1)
+    multiply(out, 9, 40, left, right, out, 5, Late() if late else Floored(a.dtype.type(-np.inf)))
+    assert out.numbers.reshape(9, 40) == pytest.approx(c + a @ b, abs=1e-5)
+
+
+def test_what_is_added_late_meets_a_finished_sum():
+    """2^24 + 1 - 1 is 2^24 - 1 in float32 if that begins the sum, and 2^24 if it is added last."""
+    one, big = np.ones(8, np.float32), np.full(8, 2.0**24, np.float32)
+    left = Matrix(np.array([1, -1], np.float32), 0, 2, 1)
+    right = Matrix(np.concatenate([one, one]), 0, 8, 1)
+    found = {}
+    for ending in (Floored(np.float32(-np.inf)), Late()):
+        out = Matrix(np.zeros(8, np.float32), 0, 8, 1)
+        multiply(out, 1, 8, left, right, Matrix(big, 0, 8, 1), 2, ending)
+        found[type(ending)] = set(out.numbers.tolist())
+    assert found == {Floored: {2.0**24 - 1}, Late: {2.0**24}}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("size", "turn_block"), [(8, turn_eight), (16, turn_sixteen)])
+def test_a_turned_block_has_rows_and_columns_exchanged(dtype, size, turn_block):
+    block = np.arange(size * size, dtype=dtype).reshape(size, size)
+    source = laid_out(block, 3, size + 2)
+    target = laid_out(np.zeros_like(block), 5, size + 7)
+    around = np.isnan(target.numbers)
+    turn_block(target, source)
+    places = 5 + np.arange(size)[:, None] * (size + 7) + np.arange(size)
+    assert np.array_equal(target.numbers[places], block.T)
+    assert np.isnan(target.numbers[around]).all()
+
+
+@settings(max_examples=60)
+@given(
+    rows=st.integers(1, 40),
+    columns=st.integers(1, 40),
+    more=st.tuples(*[st.integers(0, 3)] * 4),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_a_turned_matrix_of_any_shape_is_numpys_and_nothing_else_is_touched(
+    rows, columns, more, dtype
+):
+    matrix = np.arange(rows * columns, dtype=dtype).reshape(rows, columns)
+    source = laid_out(matrix, more[0], columns + more[1])
+    # It ends where the matrix ends: what is read behind that would be somebody else's.
+    source = source._replace(numbers=source.numbers[:-3].copy())
+    target = laid_out(np.zeros((columns, rows), dtype), more[2], rows + more[3])
+    around = np.isnan(target.numbers)
+    turn_any(target, source, rows, columns)
+    places = more[2] + np.arange(columns)[:, None] * (rows + more[3]) + np.arange(rows)
+    assert np.array_equal(target.numbers[places], matrix.T)
+    assert np.isnan(target.numbers[around]).all()
+
+
+def test_compiled_strips_have_names_of_their_own():
+    """Kernels cached by different processes are linked by name: equal ones would be mixed up."""
+    strips = (
+        kernels._wide_strip,
+        kernels._strip_of_one,
+        kernels._strip_of_half,
+        kernels._strip_of_one_dot,
+        kernels._strip_of_two_dots,
+    )
+    assert len({strip.py_func.__qualname__ for strip in strips}) == len(strips)

@@ -1,0 +1,201 @@
+"""Updates that another thread does on request are those that would be done here."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from briskrl.algos.dqn.config import DQN_PRESETS
+from briskrl.algos.dqn.kernels.td_update import ANNOUNCED, BEGUN
+from briskrl.algos.dqn.kernels.updates import update_values
+from briskrl.compiler.packed_args import Held
+from briskrl.core.counters import Clock
+from briskrl.parallel.native_worker import Service
+from briskrl.parallel.worker import Worker
+from tests.algos import transitions
+from tests.parallel import thread_kernels as works
+
+
+def learn(preset, between=None):
+    """Parameters after updates of two batches in turn, by a service if there is a `between`.
+
+    That is called with the service, the worker and a number before every request.
+    """
+    config = transitions.small(**{**DQN_PRESETS[preset], "net": (40, 24), "target_every": 7})
+    env = transitions.spec()
+    algo = transitions.make(config, env, engine="fused")
+    batches = [transitions.random_batch(env, 6, 20, seed) for seed in range(2)]
+    worker = Worker(1)
+    service = Service(worker)
+    for k in range(40):
+        batch = batches[k % 2]
+        if between is None:
+            algo.update(batch, 1 + k % 6, Clock())
+            continue
+        between(service, worker, k)
+        service.begin(update_values, algo.prepare(batch, 1 + k % 6, Clock()))
+        assert service.finish()[0] > 0
+        algo.conclude(batch, 1 + k % 6)
+    worker.leave()
+    return transitions.parameters(algo)
+
+
+def at_once(service, worker, k):
+    """Ask as fast as possible."""
+
+
+def after_a_while(service, worker, k):
+    """Let the thread lose its patience, and fall asleep now and then."""
+    time.sleep(0.001 * (k % 7) ** 2)
+
+
+def closed(service, worker, k):
+    """Give the worker something else to do in between."""
+    if k % 3 == 0:
+        done = []
+        service.close()
+        worker.begin(done.append)
+        assert worker.finish() is None
+        assert done == [1]
+
+
+@pytest.mark.parametrize("between", [at_once, after_a_while, closed])
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+def test_a_service_changes_nothing(preset, between):
+    assert np.array_equal(learn(preset, between), learn(preset))
+
+
+@pytest.fixture
+def announced():
+    """An algorithm, a batch, a service that has begun with its two updates, and their number."""
+    env = transitions.spec()
+    algo = transitions.make(transitions.small(), env, engine="fused")
+    batch = transitions.random_batch(env, 2, 20, seed=0)
+    worker = Worker(1)
+    service = Service(worker)
+    # Somebody serves once something was asked for.
+    service.begin(update_values, algo.prepare(batch, 1, Clock()))
+    service.finish()
+    algo.conclude(batch, 1)
+    before = transitions.parameters(algo)
+    engine = algo.engines.now
+    rules = engine._duty_on(batch).lesson.rules
+    number, end = 0, time.monotonic() + 10
+    while rules[BEGUN] < max(1, number) and time.monotonic() < end:
+        # A thread that has lost its core serves no more until something is asked for.
+        service.begin(update_values, algo.prepare(batch, 0, Clock()))
+        service.finish()
+        number = service.announce(update_values, algo.prepare(batch, 2, Clock()))
+        engine.announce(batch, number)
+        time.sleep(0.001)
+    assert rules[BEGUN] == rules[ANNOUNCED] == number
+    assert np.array_equal(transitions.parameters(algo), before)
+    yield algo, batch, service
+    service.close()
+    worker.leave()
+
+
+def finish(algo, batch, service):
+    """Parameters after the two updates."""
+    service.begin(update_values, algo.prepare(batch, 2, Clock()))
+    service.finish()
+    algo.conclude(batch, 2)
+    return transitions.parameters(algo)
+
+
+def plain(batch, changed=None):
+    """Parameters after the same updates without a service."""
+    algo = transitions.make(transitions.small(), transitions.spec(), engine="fused")
+    algo.update(batch, 1, Clock())
+    if changed is not None:
+        changed(algo)
+    algo.update(batch, 2, Clock())
+    return transitions.parameters(algo)
+
+
+def test_updates_that_were_begun_come_out_the_same(announced):
+    algo, batch, service = announced
+    assert np.array_equal(finish(algo, batch, service), plain(batch))
+
+
+def test_what_was_begun_is_used(announced):
+    algo, batch, service = announced
+    right = plain(batch)
+    # The first gradient is known already, so that the first rewards no longer count.
+    batch.reward[0] += 1
+    assert np.array_equal(finish(algo, batch, service), right)
+
+
+def test_what_was_begun_is_dropped_when_the_batch_changes(announced):
+    algo, batch, service = announced
+    first, other = batch.reward[0].copy(), 1 + batch.reward[0]
+    algo.engines.now.forget()
+    batch.reward[0] = other
+    found = finish(algo, batch, service)
+    batch.reward[0] = first
+
+    def change(_):
+        batch.reward[0] = other
+
+    assert np.array_equal(found, plain(batch, change))
+
+
+def test_what_was_begun_is_dropped_when_the_networks_change(announced):
+    algo, batch, service = announced
+
+    def grow(algo):
+        state = algo.state()
+        state["model"].arrays = {name: 1.5 * array for name, array in state["model"].arrays.items()}
+        algo.load_state(state)
+
+    grow(algo)
+    assert np.array_equal(finish(algo, batch, service), plain(batch, grow))
+
+
+def test_batches_may_be_exchanged_for_others():
+    config, env = transitions.small(), transitions.spec()
+    served, plain = (transitions.make(config, env, engine="fused") for _ in range(2))
+    worker = Worker(1)
+    service = Service(worker)
+    for k in range(9):
+        batch = transitions.random_batch(env, 2, 20, seed=k)
+        plain.update(batch, 2, Clock())
+        service.begin(update_values, served.prepare(batch, 2, Clock()))
+        service.finish()
+        served.conclude(batch, 2)
+    worker.leave()
+    assert np.array_equal(transitions.parameters(served), transitions.parameters(plain))
+    assert not worker._thread.is_alive()
+
+
+@pytest.fixture
+def service():
+    worker = Worker(1)
+    made = Service(worker)
+    yield made
+    made.close()
+    worker.leave()
+
+
+def test_work_is_called_with_the_number_that_was_asked_for(service):
+    numbers = np.zeros(1, np.int64)
+    held = Held((numbers,))
+    for number in range(1, 6):
+        service.begin(works.add, held, number)
+        service.finish()
+    assert numbers[0] == 15
+
+
+def test_work_that_is_no_longer_needed_is_done_once_or_never(service):
+    numbers, done = np.zeros(1, np.int64), 0
+    held = Held((numbers,))
+    for k in range(200):
+        time.sleep(0.004 * (k % 20 == 0))
+        service.begin(works.add, held, 1)
+        done += service.settle() > 0
+        assert numbers[0] == done
+    service.begin(works.add, held, 1000)
+    service.finish()
+    assert numbers[0] == done + 1000

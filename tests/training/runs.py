@@ -1,0 +1,41 @@
+"""Small real runs for the tests of the loop."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from briskrl.algos.dqn.config import DQN_PRESETS
+from briskrl.algos.ppo.config import ON_POLICY_PRESETS
+from briskrl.training.config import TrainConfig
+
+_DQN = {
+    "net": (32,),
+    "batch_size": 16,
+    "buffer_size": 1024,
+    "learning_starts": 200,
+    "train_steps_ratio": 0.1,
+    "target_every": 20,
+    "epsilon_steps": 2000,
+}
+# A step size that falls over the budget would make runs with other budgets differ.
+_ON_POLICY = {"net": (32,), "update_steps": 12, "minibatch_size": 48, "lr_schedule": "constant"}
+
+
+def small_config(run_dir: Path, preset: str = "dqn", **options) -> TrainConfig:
+    """A run of a few hundred updates that takes about a second."""
+    algo = {**_small(preset), **options.pop("algo_config", {})}
+    values = {"steps": 3000, "num_envs": 16, "checkpoint_seconds": 0.0, "seed": 5, **options}
+    return TrainConfig(algo=preset, run_dir=str(run_dir), algo_config=algo, **values)
+
+
+def _small(preset: str) -> dict[str, object]:
+    if preset in ON_POLICY_PRESETS:
+        return _ON_POLICY
+    assert preset in DQN_PRESETS
+    return _DQN
+
+
+def policy_hash(run_dir: Path) -> str:
+    """The parameters' fingerprint."""
+    return hashlib.sha256((Path(run_dir) / "policy" / "model.safetensors").read_bytes()).hexdigest()

@@ -1,0 +1,92 @@
+"""Run as a process: saves checkpoints, metrics and a policy until the disk or its limit is full.
+
+Prints one JSON object: which action failed first and how, and what a second attempt does.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from briskrl.core.errors import StorageError
+from briskrl.core.types import State
+from briskrl.training.storage.checkpoint import Checkpointer, RunState, read_newest
+from briskrl.training.storage.jsonl import read_jsonl
+from briskrl.training.storage.metrics import MetricLog
+from briskrl.training.storage.run_dir import RunDir
+from tests.training.storage.fake_memory import ChunkMemory, state_at
+
+BIG = 4_000_000
+
+
+def checkpoint(folder: Path) -> dict[str, object]:
+    checkpointer, memory = Checkpointer(folder, keep=2), ChunkMemory()
+    checkpointer.save(1, state_at(1, memory))
+    limit()
+    state = state_at(2, memory)
+    state.parts["env"] = State({"grid": np.zeros(BIG, np.uint8)})
+    message = failure(lambda: checkpointer.save(2, state))
+    saved = read_newest(folder)
+    retried = checkpointer.save(3, RunState(saved.parts, {"env_steps": 3})).name
+    return {"message": message, "left": saved.step, "notes": saved.notes, "retried": retried}
+
+
+def chunks(folder: Path) -> dict[str, object]:
+    checkpointer, memory = Checkpointer(folder, keep=2), ChunkMemory()
+    checkpointer.save(1, state_at(1, memory))
+    limit()
+    memory.arrays["chunk_2"]["obs"] = np.zeros(BIG, np.uint8)
+    message = failure(lambda: checkpointer.save(2, state_at(2, memory)))
+    saved = read_newest(folder)
+    return {"message": message, "left": saved.step, "notes": saved.notes}
+
+
+def metrics(folder: Path) -> dict[str, object]:
+    log = MetricLog(folder, flush_s=1e9)
+    limit()
+    written = 0
+
+    def fill() -> None:
+        nonlocal written
+        while True:
+            log.metrics({"env_steps": written, "text": "x" * 1000})
+            written += 1
+
+    message = failure(fill)
+    log.metrics({"env_steps": written})
+    log.close()
+    rows = [row["env_steps"] for row in read_jsonl(folder / "metrics.jsonl")]
+    torn = not (folder / "metrics.jsonl").read_bytes().endswith(b"\n")
+    return {"message": message, "rows": rows == list(range(len(rows))), "torn": torn}
+
+
+def policy(folder: Path) -> dict[str, object]:
+    run = RunDir.create(folder / "run", env="e", algo="a", seed=0, config_toml="x = 1\n")
+    run.save_policy(State({"w": np.ones(3)}, {"n": 1}), {"kind": "small"})
+    limit()
+    big = State({"w": np.zeros(BIG, np.uint8)})
+    message = failure(lambda: run.save_policy(big, {"kind": "big"}))
+    arrays, description = run.load_policy_files()
+    return {"message": message, "weights": arrays.arrays["w"].tolist(), "kind": description["kind"]}
+
+
+def failure(action: object) -> str:
+    try:
+        action()  # type: ignore[operator]
+    except StorageError as error:
+        return str(error)
+    raise AssertionError("nothing failed")
+
+
+def limit() -> None:
+    if sys.argv[3] == "limit":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
+
+
+if __name__ == "__main__":
+    result = globals()[sys.argv[1]](Path(sys.argv[2]))
+    sys.stdout.write(json.dumps(result))

@@ -1,0 +1,91 @@
+"""What updates free stays with the process."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+
+import pytest
+from torch.profiler import ProfilerActivity, profile
+
+from briskrl.algos.dqn.config import DQN_PRESETS
+from briskrl.algos.ppo.config import ON_POLICY_PRESETS
+from briskrl.core.counters import Clock
+from briskrl.training.device import Arithmetic
+from tests.algos import rollouts, transitions
+from tests.algos.ppo.test_fused_gradients import random_minibatch
+
+resource = pytest.importorskip("resource")
+
+pytestmark = pytest.mark.skipif(
+    platform.system() != "Linux" or not hasattr(ctypes.CDLL(None), "mallopt"),
+    reason="needs the GNU C library",
+)
+
+UPDATES = 40
+
+
+def faults(call) -> float:
+    """Page faults per call, once the first calls are over."""
+    arithmetic = Arithmetic(1)
+    try:
+        for _ in range(UPDATES):
+            call()
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+        for _ in range(UPDATES):
+            call()
+        return (resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before) / UPDATES
+    finally:
+        arithmetic.restore()
+
+
+@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+@pytest.mark.parametrize("batch_size", [64, 512, 1024])
+def test_value_updates_of_torch_ask_the_system_for_no_memory(preset, batch_size):
+    config = transitions.small(**DQN_PRESETS[preset], net=(128, 128), batch_size=batch_size)
+    env = transitions.spec()
+    algo = transitions.make(config, env, engine="torch")
+    batch = transitions.random_batch(env, 8, batch_size)
+    # Eight updates; memory that goes back to the system costs hundreds.
+    assert faults(lambda: algo.update(batch, 8, Clock())) < 40
+
+
+def test_policy_updates_of_torch_ask_the_system_for_no_memory():
+    env = rollouts.spec(mask=True)
+    options = {**ON_POLICY_PRESETS["ppo"], "net": (64, 64)}
+    agent = rollouts.make(rollouts.config(**options), env, engine="torch")
+    batch = random_minibatch(agent, env, 4096, seed=3)
+    assert faults(lambda: agent.update(batch, Clock())) < 1
+
+
+def allocated(call) -> int:
+    """Bytes that torch allocates in a call, once the first calls are over."""
+    for _ in range(3):
+        call()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
+        call()
+    events = found.profiler.kineto_results.events()
+    return sum(max(0, event.nbytes()) for event in events if event.name() == "[memory]")
+
+
+@pytest.mark.parametrize("options", [{}, {"double": True}, {"dueling": True}, {"atoms": 5}])
+def test_what_value_updates_of_torch_allocate_does_not_grow_with_the_network(options):
+    env = transitions.spec()
+    batch = transitions.random_batch(env, 4, 64)
+    found = []
+    for width in (32, 256):
+        config = transitions.small(**options, net=(width, width), batch_size=64)
+        algo = transitions.make(config, env, engine="torch")
+        found.append(allocated(lambda algo=algo: algo.update(batch, 4, Clock())))
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
+
+
+def test_what_policy_updates_of_torch_allocate_does_not_grow_with_the_network():
+    env = rollouts.spec(mask=True)
+    found = []
+    for width in (32, 256):
+        options = {**ON_POLICY_PRESETS["ppo"], "net": (width, width)}
+        agent = rollouts.make(rollouts.config(**options), env, engine="torch")
+        batch = random_minibatch(agent, env, 512, seed=3)
+        found.append(allocated(lambda agent=agent, batch=batch: agent.update(batch, Clock())))
+    assert found[1] == pytest.approx(found[0], rel=1e-3)

@@ -1,0 +1,76 @@
+"""kill -9 at random moments, then resume: the parameters are those of an uninterrupted run."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.runs import policy_hash
+
+KILLS = 5
+RUNS = [
+    ("snake", {}, "dqn", 60_000),
+    ("snake", {}, "rainbow", 60_000),
+    ("snake", {}, "ppo", 120_000),
+    ("snake", {}, "a2c", 120_000),
+    ("gym:CartPole-v1", {"backend": "sync"}, "ppo", 80_000),
+    ("gym:CartPole-v1", {"backend": "compiled"}, "a2c", 120_000),
+]
+RUN = """
+import json
+import sys
+from tests.training.runs import small_config
+from briskrl.training.loop import resume, train
+run_dir, how, options = sys.argv[1:]
+if how == "train":
+    train(small_config(run_dir, checkpoint_steps=1600, **json.loads(options)))
+else:
+    resume(run_dir)
+"""
+
+
+def launch(run_dir: Path, **options: Any) -> subprocess.Popen[bytes]:
+    # A folder without its config was killed while it was made: there is nothing to resume in it.
+    how = "resume" if (run_dir / "config.toml").exists() else "train"
+    words = [str(run_dir), how, json.dumps(options)]
+    return subprocess.Popen([sys.executable, "-c", RUN, *words])
+
+
+def newest(run_dir: Path) -> str:
+    latest = run_dir / "checkpoints" / "LATEST"
+    return latest.read_text() if latest.exists() else ""
+
+
+def wait_for_progress(process: subprocess.Popen[bytes], run_dir: Path, before: str) -> None:
+    """Return when a new checkpoint is there, so that repeated kills cannot stall the run."""
+    while newest(run_dir) == before:
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize(("env", "settings", "preset", "steps"), RUNS)
+def test_a_run_killed_at_random_moments_resumes_to_the_same_bits(
+    tmp_path: Path, env: str, settings: dict[str, Any], preset: str, steps: int
+):
+    options = {"env": env, "env_config": settings, "preset": preset, "steps": steps}
+    assert launch(tmp_path / "whole", **options).wait() == 0
+    moments = random.Random(preset)
+    run_dir = tmp_path / "killed"
+    for _ in range(KILLS):
+        before = newest(run_dir)
+        process = launch(run_dir, **options)
+        wait_for_progress(process, run_dir, before)
+        time.sleep(moments.uniform(0.0, 0.08))
+        process.kill()
+        assert process.wait() == -9
+    assert launch(run_dir, **options).wait() == 0
+    assert policy_hash(run_dir) == policy_hash(tmp_path / "whole")
+    whole = (tmp_path / "whole" / "episodes.csv").read_bytes()
+    assert (run_dir / "episodes.csv").read_bytes() == whole

@@ -1,0 +1,219 @@
+"""Learning from a teacher before the first step: it teaches, once, to the same bits every time."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from briskrl.core.errors import ConfigError
+from briskrl.envs.wildfire.config import WildfireConfig
+from briskrl.envs.wildfire.env import WildfireVecEnv
+from briskrl.envs.wildfire.landscape_pool import planned
+from briskrl.training.config import TrainConfig
+from briskrl.training.evaluate import load_policy, run_suite
+from briskrl.training.loop import resume, train
+from briskrl.training.pretrain import pretrain
+from briskrl.training.reporter import Silent
+from briskrl.training.resolve import complete
+from briskrl.training.storage.checkpoint import list_checkpoints
+from briskrl.training.trainer import Session
+from tests.training.runs import policy_hash
+
+SMALL = WildfireConfig(
+    height=8,
+    width=8,
+    landscapes=1,
+    obs_channels=("treated",),
+    budget_frac=5 / 64,
+    n_fires=8,
+    n_weather=4,
+    plan_fires=64,
+)
+PPO = {"update_steps": 5, "minibatch_size": 80, "net": (32,), "body": "mlp"}
+PPO_TAUGHT = {**PPO, "pretrain_from": "dpv", "pretrain_steps": 120, "pretrain_lr": 3e-3}
+DQN_TAUGHT = {
+    "net": (32,),
+    "body": "mlp",
+    "lr": 3e-3,
+    "gamma": 1.0,
+    "learning_starts": 0,
+    "epsilon_start": 0.1,
+    "buffer_size": 512,
+    "pretrain_from": "dpv-iterative",
+    "pretrain_transitions": 320,
+    "pretrain_steps": 200,
+    "target_every": 20,
+}
+
+
+def config(run_dir: Path, algo: str = "ppo", env: WildfireConfig = SMALL, **options) -> TrainConfig:
+    taught = DQN_TAUGHT if algo in ("dqn", "rainbow") else PPO_TAUGHT
+    values = {"steps": 320, "num_envs": 16, "seed": 3, "checkpoint_seconds": 0.0, **options}
+    table = {**taught, **values.pop("algo_config", {})}
+    return TrainConfig(
+        env="wildfire", env_config=env, algo=algo, algo_config=table, run_dir=str(run_dir), **values
+    )
+
+
+class Notes(Silent):
+    def __init__(self):
+        self.notes = []
+
+    def on_note(self, text):
+        self.notes.append(text)
+
+
+def breaks(agent) -> set[int]:
+    """Cells that an agent treats on the only landscape of its settings."""
+    env = WildfireVecEnv(1, config=agent.env_config, autoreset_mode="Disabled")
+    obs, infos = env.reset(seed=0)
+    ended = False
+    while not ended:
+        obs, _, terminated, _, infos = env.step(agent.policy.act(obs, infos["action_mask"]))
+        ended = bool(terminated[0])
+    return set(np.flatnonzero(env.treated()[0]).tolist())
+
+
+def plan_of(env: WildfireConfig) -> set[int]:
+    member = WildfireVecEnv(1, config=env).pool.members[0]
+    return set(planned(replace(env, plan="dpv-iterative"), member).tolist())
+
+
+@pytest.mark.parametrize("engine", ["torch", "fused"])
+def test_cloning_lowers_the_cross_entropy_until_the_agent_plays_the_teachers_plan(tmp_path, engine):
+    with closing(Session(complete(config(tmp_path / "run", engine=engine)))) as session:
+        session.start()
+        losses = pretrain(session)
+        clock, earned = session.clock, session.cadence.earning
+    assert losses[0] > 2
+    assert losses[-1] < 0.3
+    assert clock.env_steps == clock.updates == clock.episodes == earned == 0
+    train(config(tmp_path / "run", engine=engine, steps=16))
+    assert breaks(load_policy(tmp_path / "run")) == plan_of(SMALL)
+
+
+@pytest.mark.parametrize("engine", ["torch", "fused"])
+@pytest.mark.parametrize("algo", ["dqn", "rainbow"])
+def test_the_margin_makes_value_learning_follow_the_teacher(tmp_path, algo, engine):
+    values = {"v_min": 0.0, "v_max": 60.0, "noisy": False} if algo == "rainbow" else {}
+    asked = config(
+        tmp_path / "run", algo, engine=engine, steps=16, algo_config={**values, "epsilon_end": 0.0}
+    )
+    train(asked)
+    assert breaks(load_policy(tmp_path / "run")) == plan_of(SMALL)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_several_cells_per_step_are_taught_as_well(tmp_path, algo):
+    env = replace(SMALL, cells_per_step=2)
+    table = {"body": "fcn", "channels": (8, 8), "net": (8,)}
+    with closing(Session(complete(config(tmp_path / "run", algo, env, algo_config=table)))) as one:
+        one.start()
+        losses = pretrain(one)
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_the_teachers_games_fill_the_replay_and_training_goes_on_from_there(tmp_path):
+    with closing(Session(complete(config(tmp_path / "run", "dqn")))) as session:
+        session.start()
+        pretrain(session)
+        # The newest step of each environment waits for what follows it.
+        assert session.memory.size == 320 - 16
+        session.iterate()
+        assert session.memory.size == 320
+        assert session.clock.env_steps == 16
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_a_resume_goes_on_to_the_same_bits_and_does_not_learn_from_the_teacher_again(
+    tmp_path, algo
+):
+    table = {"lr_schedule": "constant"} if algo == "ppo" else {}
+    whole = config(tmp_path / "whole", algo, algo_config=table)
+    train(whole)
+    train(replace(whole, steps=160, run_dir=str(tmp_path / "halves")))
+    notes = Notes()
+    resume(tmp_path / "halves", steps=320, reporter=notes)
+    assert policy_hash(tmp_path / "whole") == policy_hash(tmp_path / "halves")
+    assert not any("pretrain" in note for note in notes.notes)
+
+
+def test_what_was_learnt_from_the_teacher_is_saved_before_the_first_step(tmp_path):
+    whole = config(tmp_path / "whole", algo_config={"lr_schedule": "constant"})
+    train(replace(whole, keep_checkpoints=10))
+    shutil.copytree(tmp_path / "whole", tmp_path / "early")
+    newest, *_, first = list_checkpoints(tmp_path / "early" / "checkpoints")
+    assert first.name.endswith("_000000000000")
+    shutil.rmtree(newest)
+    notes = Notes()
+    resume(tmp_path / "early", reporter=notes)
+    assert "continuing from step 0" in notes.notes
+    assert policy_hash(tmp_path / "whole") == policy_hash(tmp_path / "early")
+
+
+def test_pretraining_that_is_interrupted_begins_again(tmp_path):
+    class StopsSoon(Notes):
+        def on_note(self, text):
+            super().on_note(text)
+            if text.startswith("pretraining"):
+                signal.raise_signal(signal.SIGINT)
+
+    asked = config(tmp_path / "run", algo_config={"lr_schedule": "constant"})
+    stopped = train(asked, reporter=StopsSoon())
+    assert (stopped.stopped, stopped.env_steps, stopped.updates) == ("sigint", 0, 0)
+    assert not list_checkpoints(tmp_path / "run" / "checkpoints")
+    notes = Notes()
+    resume(tmp_path / "run", reporter=notes)
+    train(replace(asked, run_dir=str(tmp_path / "whole")))
+    assert any(note.startswith("pretrained") for note in notes.notes)
+    assert policy_hash(tmp_path / "run") == policy_hash(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"env": "snake", "env_config": None}, "'snake' has no teachers to pretrain from"),
+        ({"algo_config": {"pretrain_from": "dpw"}}, "no teacher 'dpw'. Did you mean 'dpv'"),
+        ({"algo_config": {"pretrain_from": None}}, "pretrain_steps needs pretrain_from"),
+        ({"algo_config": {"pretrain_steps": 0}}, "pretrain_from needs pretrain_steps"),
+    ],
+)
+def test_teachers_that_cannot_be_had_are_refused_before_anything_is_written(
+    tmp_path, options, said
+):
+    asked = config(tmp_path / "run")
+    table = {**PPO_TAUGHT, **options.get("algo_config", {})}
+    with pytest.raises(ConfigError, match=said):
+        train(replace(asked, **(options | {"algo_config": table})))
+    assert not (tmp_path / "run").exists()
+
+
+def test_many_plans_keep_alternatives_that_one_plan_does_not(tmp_path):
+    finals = []
+    for plans in (1, 16):
+        env = replace(SMALL, teacher_plans=plans, teacher_fires=8)
+        with closing(Session(complete(config(tmp_path / "run", env=env)))) as session:
+            session.start()
+            finals.append(pretrain(session)[-1])
+    assert finals[1] > 4 * finals[0]
+
+
+def test_ppo_improves_on_the_teacher_it_began_with(tmp_path):
+    env = replace(
+        SMALL, fires="round", reward="terminal", n_fires=32, teacher_plans=16, teacher_fires=8
+    )
+    table = {
+        **{"baseline": "peers", "value_coef": 0.0, "gae_lambda": 1.0, "gamma": 1.0, "lr": 3e-3},
+        **{"update_steps": 5, "minibatch_size": 160, "entropy_coef": 0.003, "net": (64,)},
+    }
+    asked = config(tmp_path / "run", env=env, algo_config=table, num_envs=64, steps=24_000)
+    train(asked)
+    report = run_suite(load_policy(tmp_path / "run"), "wildfire-own").as_json()
+    assert report["vs"]["dpv-static"]["relative_pct"] < -10
+    assert report["vs"]["dpv-iterative"]["relative_pct"] < 1

@@ -1,0 +1,73 @@
+"""Prioritised updates in one compiled call are those done one by one, to the bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from briskrl.core.errors import DivergedError
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
+from briskrl.training.trainer import Session
+
+ITERATIONS = 30
+
+
+def session(algo="rainbow", engine="fused", **options) -> Session:
+    """A session that does several updates per iteration."""
+    config = TrainConfig(env="snake", algo=algo, engine=engine, num_envs=64, seed=3, **options)
+    config = complete(config)
+    found = Session(config)
+    found.start()
+    return found
+
+
+def one_by_one(found: Session) -> None:
+    """Take the compiled loop away."""
+    found.learner._learn_in_turn = lambda updates: False
+
+
+def play(found: Session) -> dict[str, np.ndarray]:
+    """Everything that the next iterations depend on."""
+    while found.clock.updates < ITERATIONS:
+        found.iterate()
+    parts = found.state().parts
+    found.close()
+    return {
+        f"{part}.{name}": array
+        for part, state in parts.items()
+        for name, array in state.arrays.items()
+    } | {"largest": np.array(parts["memory"].scalars["largest"])}
+
+
+@pytest.mark.parametrize("algo", ["per-dqn", "rainbow"])
+def test_the_compiled_loop_changes_nothing(algo):
+    together, apart = session(algo), session(algo)
+    one_by_one(apart)
+    calls = []
+    update_by = together.algo.update_by
+    together.algo.update_by = lambda *args: (calls.append(args[2]), update_by(*args))
+    first, second = play(together), play(apart)
+    assert max(calls) > 1
+    assert first.keys() == second.keys()
+    assert (first["memory.priorities"] != second["largest"]).any()
+    for name, array in first.items():
+        assert np.array_equal(array, second[name], equal_nan=True), name
+
+
+def test_torch_still_draws_one_by_one():
+    found = session("per-dqn", "torch")
+    assert not found.algo.takes_loops
+    assert len(found.learner.batch.index) == 1
+    play(found)
+
+
+def test_divergence_in_the_loop_is_told():
+    found = session("per-dqn")
+    while found.clock.updates == 0:
+        found.iterate()
+    found.algo.parts.online_flat.values.fill_(np.nan)
+    found.algo.engines.now.refresh()
+    with pytest.raises(DivergedError):
+        found.learner.learn(4)
+    found.close()
