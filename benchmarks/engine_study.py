@@ -34,7 +34,7 @@ from briskrl import TrainConfig
 from briskrl.bench.learning import present_score
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 SIDES: dict[str, dict[str, object]] = {
@@ -105,16 +105,16 @@ def measure(run: Run) -> Run:
     options: Any = SIDES[run.engine]
     config = TrainConfig(env=run.env, algo=run.algo, seed=run.seed, steps=run.limit, **options)
     watch = Stopwatch()
-    with closing(Session(complete(config))) as session:
-        warm_up(session)
-        clock = session.clock
+    with closing(Trainer(complete(config))) as trainer:
+        warm_up(trainer)
+        counters = trainer.counters
         for point in range(1, POINTS + 1):
-            while clock.env_steps < run.limit * point // POINTS:
+            while counters.env_steps < run.limit * point // POINTS:
                 with watch:
-                    session.iterate()
-            run.steps.append(clock.env_steps)
-            run.scores.append(present_score(session, run.games, seed=1000 * run.seed + point))
-        run.updates, run.cpu_s = clock.updates, watch.cpu_s
+                    trainer.iterate()
+            run.steps.append(counters.env_steps)
+            run.scores.append(present_score(trainer, run.games, seed=1000 * run.seed + point))
+        run.updates, run.cpu_s = counters.updates, watch.cpu_s
     return run
 
 
@@ -278,9 +278,9 @@ def panel(each: Comparison) -> Image.Image:
     for mark in range(5):
         score, step = highest * mark / 4, each.steps[-1] * mark / 4
         pen.line([place(0, score), place(each.steps[-1], score)], fill=(0, 0, 0, 40), width=2)
-        pen.text((left - 12, place(0, score)[1]), f"{score:.3g}", "black", font, anchor="rm")
+        pen.text((left - 12, place(0, score)[1]), f"{score:.3g}", "black", font, old_log_prob="rm")
         under = (place(step, 0)[0], bottom + 12)
-        pen.text(under, f"{step / 1000:.0f} k", "black", font, anchor="mt")
+        pen.text(under, f"{step / 1000:.0f} k", "black", font, old_log_prob="mt")
     pen.text((left, 20), f"{each.algo} on {each.env}, p = {each.chance:.2f}", "black", font)
     for number, name in enumerate(each.sides):
         low, high = bands[name]

@@ -27,7 +27,7 @@ from briskrl.bench.learning import present_score
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 WINDOW = 100
@@ -119,31 +119,31 @@ def measure(task: Task, variant: tuple[int, int], seed: int, games: int) -> Row:
         env_config=task.env_config,
         algo_config=options,
     )
-    with closing(Session(complete(config))) as session:
-        warm_up(session)
-        return follow(session, task, seed, games)
+    with closing(Trainer(complete(config))) as trainer:
+        warm_up(trainer)
+        return follow(trainer, task, seed, games)
 
 
-def follow(session: Session, task: Task, seed: int, games: int) -> Row:
+def follow(trainer: Trainer, task: Task, seed: int, games: int) -> Row:
     """Train a session and note when the goals are reached; playing is off the clock."""
     row, watch, recent = Row(seed), Stopwatch(), RecentEpisodes(WINDOW)
-    clock = session.clock
+    counters = trainer.counters
     played = False
-    while clock.env_steps < task.limit and not (played and len(row.steps_to) == len(task.goals)):
+    while counters.env_steps < task.limit and not (played and len(row.steps_to) == len(task.goals)):
         with watch:
-            ended = session.iterate()
+            ended = trainer.iterate()
         recent.add(ended)
         score = recent.mean_score if recent.total >= WINDOW else None
         while score is not None and len(row.steps_to) < len(task.goals):
             if score < task.goals[len(row.steps_to)]:
                 break
-            row.steps_to.append(clock.env_steps)
+            row.steps_to.append(counters.env_steps)
             row.cpu_s_to.append(watch.cpu_s)
             row.wall_s_to.append(watch.wall_s)
-        if not played and clock.env_steps >= task.greedy_at:
-            row.greedy, played = present_score(session, games, seed), True
-    row.updates_per_step = clock.updates / clock.env_steps
-    row.steps_per_cpu_s = clock.env_steps / watch.cpu_s
+        if not played and counters.env_steps >= task.greedy_at:
+            row.greedy, played = present_score(trainer, games, seed), True
+    row.updates_per_step = counters.updates / counters.env_steps
+    row.steps_per_cpu_s = counters.env_steps / watch.cpu_s
     for told in (row.steps_to, row.cpu_s_to, row.wall_s_to):
         told += [None] * (len(task.goals) - len(told))
     return row

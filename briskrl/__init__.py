@@ -14,7 +14,7 @@ from briskrl.envs.announce import announce as _announce
 
 if TYPE_CHECKING:
     from briskrl.algos.dqn.config import DQNConfig as DQNConfig
-    from briskrl.algos.ppo.config import OnPolicyConfig as OnPolicyConfig
+    from briskrl.algos.ppo.config import PPOConfig as PPOConfig
     from briskrl.envs.gym.config import GymConfig as GymConfig
     from briskrl.envs.make import make_env as make_env
     from briskrl.envs.snake.config import SnakeConfig as SnakeConfig
@@ -30,7 +30,7 @@ __version__ = "0.1.0"
 _ADDRESSES = {
     "DQNConfig": "briskrl.algos.dqn.config",
     "GymConfig": "briskrl.envs.gym.config",
-    "OnPolicyConfig": "briskrl.algos.ppo.config",
+    "PPOConfig": "briskrl.algos.ppo.config",
     "SnakeConfig": "briskrl.envs.snake.config",
     "Stage": "briskrl.training.config",
     "TrainConfig": "briskrl.training.config",
@@ -44,7 +44,7 @@ _ADDRESSES = {
 __all__ = [
     "DQNConfig",
     "GymConfig",
-    "OnPolicyConfig",
+    "PPOConfig",
     "SnakeConfig",
     "Stage",
     "TrainConfig",

@@ -1,1 +1,1 @@
-"""Algorithms: networks, optimiser and loss; no environments, files or processes."""
+"""Algorithms: networks, optimizer and loss; no environments, files or processes."""

@@ -8,22 +8,22 @@ from typing import Any, Protocol
 
 from briskrl.algos.engines import Engines
 from briskrl.algos.flops import Flops
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Minibatch, Rollout, State
 
 
 class Algorithm(Protocol):
-    """Networks, optimiser and loss; it knows nothing about envs, files or processes."""
+    """Networks, optimizer and loss; it knows nothing about envs, files or processes."""
 
     engines: Engines[Any]
     """Who can compute it, and who does."""
 
-    def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
+    def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
         """Decide for N environments, exploring; writes `out`."""
         ...
 
-    def imitating(self) -> AbstractContextManager[None]:
+    def behavior_cloning(self) -> AbstractContextManager[None]:
         """While entered, updates imitate whoever filled the memory."""
         ...
 
@@ -31,7 +31,7 @@ class Algorithm(Protocol):
         """How much arithmetic acting and learning are, with so many environments."""
         ...
 
-    def progress(self, clock: Clock) -> dict[str, float]:
+    def progress(self, counters: Counters) -> dict[str, float]:
         """Means since the last call (loss, gradient norm, ...) and current settings (epsilon)."""
         ...
 
@@ -47,7 +47,7 @@ class Algorithm(Protocol):
 class OffPolicy(Algorithm, Protocol):
     """Learns from transitions that a replay memory hands out in any order."""
 
-    def update(self, batch: Batch, updates: int, clock: Clock) -> Floats:
+    def update(self, batch: Batch, updates: int, counters: Counters) -> Floats:
         """Do the first `updates` gradient updates of `batch`, in order.
 
         Returns:
@@ -63,16 +63,16 @@ class OffPolicy(Algorithm, Protocol):
 class OnPolicy(Algorithm, Protocol):
     """Learns from whole rollouts, the newest of which its own policy has just collected."""
 
-    def digest(self, rollouts: Sequence[Rollout], clock: Clock) -> None:
+    def compute_advantages(self, rollouts: Sequence[Rollout], counters: Counters) -> None:
         """Fill in what learning needs: values, weights, anchors, advantages, returns.
 
         Args:
             rollouts: The newest first; older ones only if the config reuses them.
-            clock: How far the run is.
+            counters: How far the run is.
         """
         ...
 
-    def update(self, batch: Minibatch, clock: Clock) -> bool:
+    def update(self, batch: Minibatch, counters: Counters) -> bool:
         """Do one gradient update, unless the policy has moved as far as it may.
 
         Returns:

@@ -29,7 +29,7 @@ Kind = TypeVar("Kind", bound=Engine)
 class Engines(Generic[Kind]):
     """The engines that can compute an algorithm's networks, and the one that does.
 
-    They share parameters and optimiser, so a run may change from one to the other at any time.
+    They share parameters and optimizer, so a run may change from one to the other at any time.
 
     Args:
         compute: How to compute; says which engine is wanted.

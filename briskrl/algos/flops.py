@@ -3,7 +3,7 @@
 A dense layer takes 2 * inputs * outputs operations per row forward, as many backward for its
 weights, and as many again for what it hands down, which the first layer does not. A convolution
 does so at every cell of the board and for each of its 3x3 windows. Activations, losses, noise and
-the optimiser are left out: they are what an engine should make cheap, not work to be proud of.
+the optimizer are left out: they are what an engine should make cheap, not work to be proud of.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.nets.actor_critic import ActorCritic
 from briskrl.nets.bodies import Body, FCNBody, MLPBody
 from briskrl.nets.heads import BoardHead, CellHead
@@ -57,7 +57,7 @@ def value_flops(config: DQNConfig, network: QNetwork) -> Flops:
     )
 
 
-def policy_flops(config: OnPolicyConfig, network: ActorCritic, num_envs: int) -> Flops:
+def policy_flops(config: PPOConfig, network: ActorCritic, num_envs: int) -> Flops:
     """Of policy learning: minibatches forward and backward, and the values of the rollouts.
 
     Values are those of every observation of a rollout, the one after its last step included. Where

@@ -113,7 +113,7 @@ class PolicyTerms:
     """How the log probability of the action has moved."""
 
     def loss(self, *, value_coef: float, entropy_coef: float) -> Tensor:
-        """What is minimised, (B,)."""
+        """What is minimized, (B,)."""
         loss = torch.add(self.policy, self.value, alpha=value_coef)
         return torch.sub(loss, self.entropy, alpha=entropy_coef)
 
@@ -126,22 +126,22 @@ class PolicyTerms:
         return (self.log_ratio.exp() - 1).abs() > clip if clip else torch.zeros_like(self.policy)
 
 
-def surrogate(log_prob: Tensor, anchor: Tensor, advantage: Tensor, clip: float) -> Tensor:
+def surrogate(log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, clip: float) -> Tensor:
     """The clipped policy loss (B,) (Schulman 2017, equation 7); clip 0: the policy gradient's."""
     cost = -advantage
     if clip == 0:
         return cost * log_prob
-    ratio = (log_prob - anchor).exp()
+    ratio = (log_prob - old_log_prob).exp()
     moved = ratio * cost
     # Where the clip holds the loss is constant, so its gradient need not pass the clip.
     held = ratio.detach().clamp(1 - clip, 1 + clip) * cost
     return torch.where(held > moved, held, moved)
 
 
-def value_error(value: Tensor, before: Tensor, ret: Tensor, clip: float) -> Tensor:
+def value_error(value: Tensor, before: Tensor, returns: Tensor, clip: float) -> Tensor:
     """Squared errors (B,); a clip takes the worse of value and value moved by the clip at most."""
-    error = (value - ret).square()
+    error = (value - returns).square()
     if clip == 0:
         return error
     limited = before + (value - before).clamp(-clip, clip)
-    return torch.max(error, (limited - ret).square())
+    return torch.max(error, (limited - returns).square())

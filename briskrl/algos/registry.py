@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from briskrl.algos.dqn.config import DQN_PRESETS
-from briskrl.algos.ppo.config import ON_POLICY_PRESETS
+from briskrl.algos.ppo.config import PPO_PRESETS
 from briskrl.core.registry import Registry
 
 
@@ -52,12 +52,12 @@ for _name, _preset in DQN_PRESETS.items():
     )
 
 _ON_POLICY_SUMMARIES = {
-    "ppo": "Proximal policy optimisation: several cautious passes over every rollout",
+    "ppo": "Proximal policy optimization: several cautious passes over every rollout",
     "a2c": "Advantage actor-critic: one step per short rollout",
     "reinforce": "Policy gradient on whole returns, with a learnt baseline",
 }
 
-for _name, _preset in ON_POLICY_PRESETS.items():
+for _name, _preset in PPO_PRESETS.items():
     ALGOS.add(
         _name,
         AlgoEntry(

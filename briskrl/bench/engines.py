@@ -23,18 +23,18 @@ import torch
 from briskrl.algos.dqn.agent import DQN
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.bench.config import EnginesBench
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.rng import Streams
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Batch
-from briskrl.fused.calibration.gemm_rates import fused_product, two_products
+from briskrl.fused.calibration.gemm_rates import fused_gemm, two_thread_gemm
 from briskrl.fused.calibration.timing import Work
 from briskrl.nets.compute import Compute
 from briskrl.training.config import TrainConfig
 from briskrl.training.device import Arithmetic
-from briskrl.training.machine_profile import known_machine, quick_machine
+from briskrl.training.machine_profile import load_profile, quick_profile
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 BATCHES = (64, 512)
@@ -117,7 +117,7 @@ def _measure_update(batch_size: int, bench: EnginesBench) -> UpdateFigures:
     fused, reference = (1 / float(np.median(cost[name])) / UPDATES for name in ("fused", "torch"))
     config = DQNConfig(batch_size=batch_size)
     flops = _dqn(config, "fused", bench.seed).flops(256).per_update
-    machine = (known_machine() or quick_machine()).calibration
+    machine = (load_profile() or quick_profile()).calibration
     return UpdateFigures(
         ratio=float(np.median(np.divide(cost["fused"], cost["torch"]))),
         fused_us=fused * 1e6,
@@ -152,8 +152,8 @@ def _updates(engine: str, batch_size: int, seed: int) -> Callable[[], object]:
         weight=np.ones((UPDATES, batch_size), np.float32),
         index=np.zeros((UPDATES, batch_size), np.int64),
     )
-    clock = Clock()
-    return lambda: algo.update(batch, UPDATES, clock)
+    counters = Counters()
+    return lambda: algo.update(batch, UPDATES, counters)
 
 
 def _timed(call: Callable[[], object], seconds: float) -> Callable[[], float]:
@@ -185,8 +185,8 @@ def _measure_threads(
     config = replace(config, engine="fused")
     changes: dict[str, Mapping[str, object]] = {"one": {}, "two": change}
     cores = {
-        "core": _multiplying(fused_product(PRODUCT), bench.seconds / 4),
-        "cores": _multiplying(two_products(PRODUCT), bench.seconds / 4),
+        "core": _multiplying(fused_gemm(PRODUCT), bench.seconds / 4),
+        "cores": _multiplying(two_thread_gemm(PRODUCT), bench.seconds / 4),
     }
     idle = _sessions_in_turns(config, changes, bench, perf_counter, cores)
     with _busy_cores():
@@ -203,31 +203,33 @@ def _sessions_in_turns(
     config: TrainConfig,
     changes: Mapping[str, Mapping[str, object]],
     bench: EnginesBench,
-    clock: Callable[[], float],
+    counters: Callable[[], float],
     others: Mapping[str, Callable[[], float]] | None = None,
 ) -> dict[str, list[float]]:
     """Steps per second, by a clock, of sessions that differ in some settings; and others' turns."""
     with ExitStack() as stack:
         turns = {}
         for name, change in changes.items():
-            session = Session(complete(replace(config, seed=bench.seed, **change)))  # type: ignore[arg-type]
-            stack.callback(session.close)
-            warm_up(session)
-            while session.clock.updates == 0:
-                session.iterate()
-            turns[name] = _training(session, bench.seconds, clock)
+            trainer = Trainer(complete(replace(config, seed=bench.seed, **change)))  # type: ignore[arg-type]
+            stack.callback(trainer.close)
+            warm_up(trainer)
+            while trainer.counters.updates == 0:
+                trainer.iterate()
+            turns[name] = _training(trainer, bench.seconds, counters)
         return _in_turns({**turns, **(others or {})}, bench)
 
 
-def _training(session: Session, seconds: float, clock: Callable[[], float]) -> Callable[[], float]:
+def _training(
+    trainer: Trainer, seconds: float, counters: Callable[[], float]
+) -> Callable[[], float]:
     """A turn of about so many seconds that ends with an update; returns steps per second."""
 
     def turn() -> float:
-        begin, first, updates = clock(), session.clock.env_steps, session.clock.updates
-        while clock() - begin < seconds or session.clock.updates == updates:
-            updates = session.clock.updates
-            session.iterate()
-        return (session.clock.env_steps - first) / (clock() - begin)
+        begin, first, updates = counters(), trainer.counters.env_steps, trainer.counters.updates
+        while counters() - begin < seconds or trainer.counters.updates == updates:
+            updates = trainer.counters.updates
+            trainer.iterate()
+        return (trainer.counters.env_steps - first) / (counters() - begin)
 
     return turn
 

@@ -17,7 +17,7 @@ from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase
 from briskrl.envs.base import VecEnv
 from briskrl.training.config import TrainConfig
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 
@@ -56,8 +56,8 @@ def measure_share(config: TrainConfig, bench: ShareBench) -> ShareFigures:
     with ExitStack() as stack:
         ours = _Side(config)
         stack.callback(ours.close)
-        spec = ours.session.env.env_spec
-        if getattr(ours.session.env, "partial", False):
+        spec = ours.trainer.env.env_spec
+        if getattr(ours.trainer.env, "partial", False):
             raise ConfigError("The environment must be one that steps all of its games together.")
         # Both sides have the engine that suits the first one.
         settled = replace(config, engine=ours.engine)
@@ -94,34 +94,34 @@ class _Side:
     """A session that trains in whole rounds of collecting and learning."""
 
     def __init__(self, config: TrainConfig, env: VecEnv | None = None) -> None:
-        self.session = Session(config, env)
+        self.trainer = Trainer(config, env)
         try:
-            warm_up(self.session)
+            warm_up(self.trainer)
             self.advance(1)
-            self.session.timer.reset()
+            self.trainer.timer.reset()
         except BaseException:
             self.close()
             raise
 
     @property
     def engine(self) -> Any:
-        return self.session.algo.engines.name
+        return self.trainer.algo.engines.name
 
     @property
     def env_share(self) -> float:
-        seconds = self.session.timer.seconds()
+        seconds = self.trainer.timer.seconds()
         busy = sum(seconds.values()) - seconds["other"]
         return seconds[Phase.ENV.name.lower()] / busy
 
     def advance(self, rounds: int) -> float:
         """Train until something has been learnt so many times; returns steps per CPU second."""
-        clock = self.session.clock
-        first, begin = clock.env_steps, process_time()
+        counters = self.trainer.counters
+        first, begin = counters.env_steps, process_time()
         for _ in range(rounds):
-            updates = clock.updates
-            while clock.updates == updates:
-                self.session.iterate()
-        return (clock.env_steps - first) / (process_time() - begin)
+            updates = counters.updates
+            while counters.updates == updates:
+                self.trainer.iterate()
+        return (counters.env_steps - first) / (process_time() - begin)
 
     def rounds_in(self, seconds: float) -> int:
         """How many rounds take about so many CPU seconds."""
@@ -130,7 +130,7 @@ class _Side:
         return max(1, round(seconds / max(1e-9, process_time() - begin)))
 
     def close(self) -> None:
-        self.session.close()
+        self.trainer.close()
 
 
 def _slice(side: _Side, rounds: int) -> Callable[[], float]:

@@ -11,7 +11,7 @@ from briskrl.core.registry import load_object
 from briskrl.training.config import TrainConfig
 from briskrl.training.evaluate import Agent, evaluate_agent
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 
@@ -66,25 +66,25 @@ def learning_curve(config: TrainConfig, *, steps: int, points: int, games: int) 
     (k / n)^2 of all steps. Its games are the same for all configs with the same seed.
     """
     curve, watch = Curve(), Stopwatch()
-    with closing(Session(complete(config))) as session:
-        warm_up(session)
-        clock = session.clock
+    with closing(Trainer(complete(config))) as trainer:
+        warm_up(trainer)
+        counters = trainer.counters
         for point in range(1, points + 1):
-            while clock.env_steps < steps * point**2 // points**2:
+            while counters.env_steps < steps * point**2 // points**2:
                 with watch:
-                    session.iterate()
-            curve.steps.append(clock.env_steps)
+                    trainer.iterate()
+            curve.steps.append(counters.env_steps)
             curve.wall_s.append(watch.wall_s)
             curve.cpu_s.append(watch.cpu_s)
-            curve.scores.append(present_score(session, games, seed=1000 * config.seed + point))
-        curve.updates = clock.updates
+            curve.scores.append(present_score(trainer, games, seed=1000 * config.seed + point))
+        curve.updates = counters.updates
     return curve
 
 
-def present_score(session: Session, games: int, seed: int) -> float:
+def present_score(trainer: Trainer, games: int, seed: int) -> float:
     """Mean score of the present policy in fresh games, greedy."""
-    config, spec = session.config, session.env.env_spec
-    arrays = session.algo.state()["model"].arrays
+    config, spec = trainer.config, trainer.env.env_spec
+    arrays = trainer.algo.state()["model"].arrays
     make = load_object(ALGOS.get(config.algo).policy)
     policy = make(config.algo_config, spec.obs, spec.action, arrays)
     agent = Agent(policy, config.env, config.env_config)

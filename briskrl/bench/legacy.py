@@ -253,13 +253,13 @@ class LegacyTrainer:
 
     def log(self, ended: EpisodeStats) -> None:
         """A line and a row per ended episode, each flushed."""
-        for _, steps, ret, score, _, _ in iter_rows(ended):
+        for _, steps, returns, score, _, _ in iter_rows(ended):
             self.episodes += 1
             self._console.write(
-                f"Episode {self.episodes}: score {score:.0f}, steps {steps}, reward {ret:.2f}\n"
+                f"Episode {self.episodes}: score {score:.0f}, steps {steps}, reward {returns:.2f}\n"
             )
             self._console.flush()
-            self._writer.writerow([self.episodes, steps, ret, score])
+            self._writer.writerow([self.episodes, steps, returns, score])
             self._table.flush()
 
 

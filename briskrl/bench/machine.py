@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from briskrl.bench.config import MachineBench
-from briskrl.fused.calibration.call_overhead import CallCosts
-from briskrl.fused.calibration.gemm_rates import ProductRate
+from briskrl.fused.calibration.call_overhead import CallOverhead
+from briskrl.fused.calibration.gemm_rates import GemmRate
 from briskrl.fused.calibration.memory_rates import MemoryRates
-from briskrl.training.machine_profile import measure_machine
+from briskrl.training.machine_profile import measure_profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class MachineFigures:
     gflops: float
     gflops_of: str
     two_threads_gflops: float | None
-    products: dict[str, ProductRate]
+    products: dict[str, GemmRate]
     memory_gb_per_s: MemoryRates | None
-    calls: CallCosts | None
+    calls: CallOverhead | None
     cpu: str
     architecture: str
     cores: int
@@ -34,7 +34,7 @@ class MachineFigures:
 
 def measure(bench: MachineBench) -> MachineFigures:
     """Measure this machine, and save the figures for later runs."""
-    machine, path = measure_machine(bench.seconds)
+    machine, path = measure_profile(bench.seconds)
     found = machine.calibration
     return MachineFigures(
         gflops=found.gflops,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.bench.config import PeersBench
 from briskrl.bench.ppo_terms import (
     CLEANRL_STYLE,
@@ -27,7 +27,7 @@ from briskrl.bench.ppo_terms import (
 from briskrl.bench.train_loop import OurLoop
 
 NOTES = (
-    "Same environment, network, epochs, loss, optimiser and one thread on both sides, which take "
+    "Same environment, network, epochs, loss, optimizer and one thread on both sides, which take "
     "turns of whole rollouts and the learning from them in one process; medians over the turns, by "
     "CPU time. Environments are stepped one by one in process on both sides, except on our side of "
     "`defaults`, where the choice is left to auto, and of `vector`, where Gymnasium's own version "
@@ -35,7 +35,7 @@ NOTES = (
     "has no value clipping."
 )
 
-Build = Callable[[Any, OnPolicyConfig, int], Any]
+Build = Callable[[Any, PPOConfig, int], Any]
 """build(envs, config, seed): a peer's model."""
 
 
@@ -141,7 +141,7 @@ class OurRounds:
         self.rounds = max(1, round(bench.seconds * speed / terms.ours.rollout))
         self.speeds: list[float] = []
         """Steps per CPU second of the turns."""
-        self.notes = tuple(getattr(self._loop.session.env, "notes", ()))
+        self.notes = tuple(getattr(self._loop.trainer.env, "notes", ()))
         """What the environments tell about how they are stepped."""
 
     def turn(self) -> None:

@@ -15,7 +15,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from torch import nn
 
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 
 WARM_ROUNDS = 2
 """Rounds before anything is timed: they hold first calls, and compiling where a peer compiles."""
@@ -26,7 +26,7 @@ def make_envs(env: str, num_envs: int, seed: int) -> Any:
     return make_vec_env(env, n_envs=num_envs, seed=seed)
 
 
-def shared_arguments(config: OnPolicyConfig, seed: int) -> dict[str, Any]:
+def shared_arguments(config: PPOConfig, seed: int) -> dict[str, Any]:
     """The arguments of PPO that say what `config` says, for any library of this interface."""
     return {
         "learning_rate": config.lr,
@@ -47,8 +47,8 @@ def shared_arguments(config: OnPolicyConfig, seed: int) -> dict[str, Any]:
     }
 
 
-def build_ppo(env: Any, config: OnPolicyConfig, seed: int) -> Any:
-    """The peer's PPO with the network, loss, optimiser and schedule of `config`."""
+def build_ppo(env: Any, config: PPOConfig, seed: int) -> Any:
+    """The peer's PPO with the network, loss, optimizer and schedule of `config`."""
     widths = list(config.net)
     activation = {"tanh": nn.Tanh, "relu": nn.ReLU}[config.activation]
     return PPO(

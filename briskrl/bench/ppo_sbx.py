@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.bench.ppo_sb3 import shared_arguments
 
 # JAX reads this when it is imported: one thread, as every side has.
@@ -20,8 +20,8 @@ import flax.linen as nn
 from sbx import PPO
 
 
-def build_ppo(env: Any, config: OnPolicyConfig, seed: int) -> Any:
-    """The peer's PPO with the network, loss, optimiser and schedule of `config`.
+def build_ppo(env: Any, config: PPOConfig, seed: int) -> Any:
+    """The peer's PPO with the network, loss, optimizer and schedule of `config`.
 
     It has no value clipping, and clips the gradients of policy and values apart.
     """

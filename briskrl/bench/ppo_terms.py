@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.envs.cartpole.config import CartPoleConfig
 from briskrl.envs.gym.config import GymConfig
 from briskrl.training.config import TrainConfig
 
 ENV = "CartPole-v1"
 
-COMMON = OnPolicyConfig(
+COMMON = PPOConfig(
     epochs=4,
     net=(64, 64),
     activation="tanh",
@@ -21,7 +21,7 @@ COMMON = OnPolicyConfig(
     # The peers' schedules end with a run of known length, which these have not.
     lr_schedule="constant",
 )
-"""Network, epochs, loss and optimiser of `equal` and `defaults`, on both sides."""
+"""Network, epochs, loss and optimizer of `equal` and `defaults`, on both sides."""
 
 CLEANRL = replace(COMMON, lr=2.5e-4, clip_value=0.2)
 """CleanRL's settings of ppo.py, its annealing of the learning rate left out."""
@@ -51,7 +51,7 @@ class Terms:
 
     ours: Scale
     peer: Scale
-    config: OnPolicyConfig = COMMON
+    config: PPOConfig = COMMON
     """Everything but the scale, the same on both sides."""
     backend: Literal["auto", "sync", "vector"] = "sync"
     """How our side steps the environments; the peer steps them one by one in process."""
@@ -68,12 +68,12 @@ class Terms:
             algo_config=scaled(self.config, self.ours),
         )
 
-    def peer_config(self) -> OnPolicyConfig:
+    def peer_config(self) -> PPOConfig:
         """What the peer trains, in our words."""
         return scaled(self.config, self.peer)
 
 
-def scaled(config: OnPolicyConfig, scale: Scale) -> OnPolicyConfig:
+def scaled(config: PPOConfig, scale: Scale) -> PPOConfig:
     """The config at a scale."""
     return replace(
         config,

@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from briskrl.training.recorder import Run
+from briskrl.training.recorder import RunRecorder
 
 MOST_ROWS = 32_768
 RSS_EVERY = 64
@@ -31,16 +31,16 @@ class Samples:
         self._process = psutil.Process()
         self._rss_first = self._rss_last = 0
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: RunRecorder) -> None:
         """Take a sample if one is due."""
-        clock = run.session.clock
-        at_end = clock.env_steps >= self._steps
-        if clock.iterations % self._stride and not at_end:
+        counters = run.trainer.counters
+        at_end = counters.env_steps >= self._steps
+        if counters.iterations % self._stride and not at_end:
             return
         row = self._rows[self._count]
-        row[0] = clock.env_steps
-        row[1] = clock.episodes
-        row[2] = clock.updates
+        row[0] = counters.env_steps
+        row[1] = counters.episodes
+        row[2] = counters.updates
         row[3] = process_time()
         if self._count % RSS_EVERY == 0 or at_end:
             self._rss_last = self._process.memory_info().rss

@@ -17,7 +17,7 @@ from typing import TextIO
 
 from briskrl.bench.process import Ordered
 from briskrl.training.loop import train
-from briskrl.training.recorder import Run
+from briskrl.training.recorder import RunRecorder
 from briskrl.training.resolve import load_config
 
 
@@ -67,13 +67,13 @@ class Obey:
         self._left = 1
         self._begin = process_time()
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: RunRecorder) -> None:
         """Answer and wait if the turn is over."""
         self._left -= 1
         if self._left:
             return
-        cost, clock = process_time() - self._begin, run.session.clock
-        turn = Turn(cost, clock.iterations, clock.episodes, clock.updates)
+        cost, counters = process_time() - self._begin, run.trainer.counters
+        turn = Turn(cost, counters.iterations, counters.episodes, counters.updates)
         try:
             print(json.dumps(asdict(turn)), file=self._answers, flush=True)
             order = self._orders.readline()

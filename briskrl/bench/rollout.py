@@ -14,16 +14,16 @@ from typing import Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.bench.config import RolloutBench
 from briskrl.core.errors import BriskError
-from briskrl.core.types import Row
+from briskrl.core.types import StepSlot
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.memory.base import RolloutMemory
 from briskrl.memory.rollout import RolloutBuffer
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 OBS: Final = "flood"
@@ -58,13 +58,13 @@ def measure_rollout(bench: RolloutBench) -> RolloutFigures:
     Raises:
         BriskError: Acting or stepping alone came to another result than collecting did.
     """
-    session = Session(_config(bench))
+    trainer = Trainer(_config(bench))
     try:
-        trial = Trial(session, bench.update_steps)
+        trial = Trial(trainer, bench.update_steps)
         trial.turn()
         stretches = [_stretch(trial, bench.seconds) for _ in range(bench.slices)]
     finally:
-        session.close()
+        trainer.close()
     count = sum(len(stretch) for stretch in stretches)
     cost = np.array([stretch.mean(axis=0) for stretch in stretches])
     collect, act, env = (float(value) for value in np.median(cost, axis=0) / bench.update_steps)
@@ -92,7 +92,7 @@ def _config(bench: RolloutBench) -> TrainConfig:
             seed=bench.seed,
             num_envs=bench.num_envs,
             env_config=SnakeConfig(obs=OBS),
-            algo_config=OnPolicyConfig(update_steps=bench.update_steps),
+            algo_config=PPOConfig(update_steps=bench.update_steps),
         )
     )
 
@@ -108,20 +108,20 @@ def _stretch(trial: Trial, seconds: float) -> NDArray[np.float64]:
 class Trial:
     """A session between two rollouts, and spare rows for doing a rollout's calls again."""
 
-    def __init__(self, session: Session, steps: int) -> None:
-        self._session = session
+    def __init__(self, trainer: Trainer, steps: int) -> None:
+        self._trainer = trainer
         self._steps = steps
-        self._memory = cast(RolloutMemory, session.memory)
-        spec, num_envs = session.env.env_spec, session.config.num_envs
+        self._memory = cast(RolloutMemory, trainer.memory)
+        spec, num_envs = trainer.env.env_spec, trainer.config.num_envs
         spare = RolloutBuffer(spec=spec, num_envs=num_envs, steps=steps, reuse=0)
         self._again = _rows(spare, steps)
         self._rows = _rows(self._memory, steps)
         self._memory.clear()
-        warm_up(session)
+        warm_up(trainer)
         for _ in range(FIRST_ROLLOUTS * steps):
-            session.iterate()
-        self._games = session.env.get_state()
-        self._numbers = session.streams.state()
+            trainer.iterate()
+        self._games = trainer.env.get_state()
+        self._numbers = trainer.streams.state()
         self._turns = 0
 
     def turn(self) -> tuple[float, float, float]:
@@ -130,8 +130,8 @@ class Trial:
         The rollout is collected once before, so that all three do what has been done already; which
         of them comes first changes from turn to turn, as it finds other things in the caches.
         """
-        self._games = self._session.env.get_state()
-        self._numbers = self._session.streams.state()
+        self._games = self._trainer.env.get_state()
+        self._numbers = self._trainer.streams.state()
         self._collect()
         cost = [0.0, 0.0, 0.0]
         parts = (self._collect, self._act, self._step)
@@ -144,31 +144,31 @@ class Trial:
         return cost[0], cost[1], cost[2]
 
     def _collect(self) -> float:
-        self._session.streams.load_state(self._numbers)
+        self._trainer.streams.load_state(self._numbers)
         self._set_games()
         # The row that is acted on first is still there.
         self._memory.clear()
-        collect = self._session.collector.collect
+        collect = self._trainer.collector.collect
         begin = process_time()
         for _ in range(self._steps):
             collect()
         return process_time() - begin
 
     def _set_games(self) -> None:
-        self._session.env.set_state(self._games)
-        self._session.env.drain_stats()
+        self._trainer.env.set_state(self._games)
+        self._trainer.env.drain_stats()
 
     def _act(self) -> float:
-        self._session.streams.load_state(self._numbers)
-        act, clock = self._session.algo.act, self._session.clock
+        self._trainer.streams.load_state(self._numbers)
+        act, counters = self._trainer.algo.act, self._trainer.counters
         begin = process_time()
         for row, again in zip(self._rows, self._again, strict=True):
-            act(row.before.obs, row.before.mask, clock, again.decision)
+            act(row.before.obs, row.before.mask, counters, again.decision)
         return process_time() - begin
 
     def _step(self) -> float:
         self._set_games()
-        step_into = self._session.env.step_into
+        step_into = self._trainer.env.step_into
         begin = process_time()
         for row, again in zip(self._rows, self._again, strict=True):
             step_into(row.decision.action, again.after)
@@ -186,7 +186,7 @@ class Trial:
                 raise BriskError("Doing a rollout's calls again came to another result.")
 
 
-def _rows(memory: RolloutMemory, steps: int) -> list[Row]:
+def _rows(memory: RolloutMemory, steps: int) -> list[StepSlot]:
     """The rows of the rollout that an empty memory is about to hold."""
     rows = []
     for _ in range(steps):

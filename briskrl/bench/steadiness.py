@@ -23,7 +23,7 @@ from briskrl.bench.compare import Pair
 from briskrl.bench.replica_process import Fresh
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.core.phase import Phase
-from briskrl.training.recorder import Run
+from briskrl.training.recorder import RunRecorder
 
 STARTS = 4
 """Fresh processes whose first episodes are compared with the steady state."""
@@ -81,7 +81,7 @@ class Relay:
         self.paused = Stopwatch()
         """Time that passed in the run while it was another's turn."""
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: RunRecorder) -> None:
         """Let others have their turns if it is time."""
         if self._plan is None:
             self._plan = self._follow(run)
@@ -92,10 +92,10 @@ class Relay:
         if self._plan is not None:
             self._plan.close()
 
-    def _follow(self, run: Run) -> Iterations[None]:
+    def _follow(self, run: RunRecorder) -> Iterations[None]:
         fifth = self._fifth
         begin = yield from self._alone(run)
-        with one_core(run.session.config.num_threads), ExitStack() as stack:
+        with one_core(run.trainer.config.num_threads), ExitStack() as stack:
             fresh = yield from self._meet_starts(run, stack, begin)
             yield from _until(run, 3 * fifth)
             if begin.learning is None or begin.learning > fifth or fifth < FEWEST_ITERATIONS:
@@ -104,23 +104,23 @@ class Relay:
             yield from self._approach(run, fresh, begin)
             self.late = yield from self._meet_fifth(run, fresh, begin)
 
-    def _alone(self, run: Run) -> Iterations[Beginning]:
+    def _alone(self, run: RunRecorder) -> Iterations[Beginning]:
         """Train two fifths and see how long things take."""
-        clock, fifth, seen, cpu_s = run.session.clock, self._fifth, Beginning(), 0.0
-        while clock.iterations < 2 * fifth:
-            if clock.iterations == fifth:
+        counters, fifth, seen, cpu_s = run.trainer.counters, self._fifth, Beginning(), 0.0
+        while counters.iterations < 2 * fifth:
+            if counters.iterations == fifth:
                 cpu_s = process_time()
-            if seen.learning is None and clock.updates:
-                seen.learning, seen.episodes = clock.iterations, clock.episodes
-            first_over = clock.episodes >= seen.episodes + self._episodes
+            if seen.learning is None and counters.updates:
+                seen.learning, seen.episodes = counters.iterations, counters.episodes
+            first_over = counters.episodes >= seen.episodes + self._episodes
             if seen.length is None and seen.learning is not None and first_over:
-                seen.length = clock.iterations
+                seen.length = counters.iterations
             yield
         seen.pace_s = (process_time() - cpu_s) / max(1, fifth)
         return seen
 
     def _meet_starts(
-        self, run: Run, stack: ExitStack, begin: Beginning
+        self, run: RunRecorder, stack: ExitStack, begin: Beginning
     ) -> Iterations[Fresh | None]:
         """Meet the first episodes of as many fresh runs as there is room for; returns the last."""
         fresh, end = None, 3 * self._fifth
@@ -128,13 +128,15 @@ class Relay:
             len(self.starts) < STARTS
             and begin.length is not None
             # The same run from the same seed takes as many iterations as here.
-            and run.session.clock.iterations + begin.length <= end
+            and run.trainer.counters.iterations + begin.length <= end
         ):
             fresh = self._start(run, stack)
             self.starts.append((yield from self._meet_start(run, fresh, begin)))
         return fresh
 
-    def _meet_start(self, run: Run, fresh: Fresh, begin: Beginning) -> Iterations[list[Pair]]:
+    def _meet_start(
+        self, run: RunRecorder, fresh: Fresh, begin: Beginning
+    ) -> Iterations[list[Pair]]:
         size, length = _iterations(EARLY_TURN_S, begin), begin.length or 0
         while not fresh.at.updates:
             self._turn(run, fresh, 1)
@@ -149,16 +151,18 @@ class Relay:
             pairs.append((yield from self._pair(run, fresh, count, swap=len(pairs) % 2 == 0)))
         return pairs
 
-    def _approach(self, run: Run, fresh: Fresh, begin: Beginning) -> Iterations[None]:
+    def _approach(self, run: RunRecorder, fresh: Fresh, begin: Beginning) -> Iterations[None]:
         """Bring the fresh run to its second fifth and this one to its last."""
         size = _iterations(APPROACH_TURN_S, begin)
-        clock, last = run.session.clock, self._total - self._fifth
+        counters, last = run.trainer.counters, self._total - self._fifth
         while fresh.at.iterations < self._fifth:
             self._turn(run, fresh, min(size, self._fifth - fresh.at.iterations))
-            yield from _until(run, min(clock.iterations + size, last))
+            yield from _until(run, min(counters.iterations + size, last))
         yield from _until(run, last)
 
-    def _meet_fifth(self, run: Run, fresh: Fresh, begin: Beginning) -> Iterations[list[Pair]]:
+    def _meet_fifth(
+        self, run: RunRecorder, fresh: Fresh, begin: Beginning
+    ) -> Iterations[list[Pair]]:
         size, pairs, left = _iterations(LATE_TURN_S, begin), list[Pair](), self._fifth
         while left:
             count = min(size, left)
@@ -166,7 +170,7 @@ class Relay:
             left -= count
         return pairs
 
-    def _pair(self, run: Run, fresh: Fresh, count: int, *, swap: bool) -> Iterations[Pair]:
+    def _pair(self, run: RunRecorder, fresh: Fresh, count: int, *, swap: bool) -> Iterations[Pair]:
         """A turn of each; swapping every other pair keeps a drift of the machine out."""
         if swap:
             self._turn(run, fresh, count)
@@ -175,20 +179,20 @@ class Relay:
             self._turn(run, fresh, count)
         return Pair(old_s, fresh.at.cpu_s)
 
-    def _start(self, run: Run, stack: ExitStack) -> Fresh:
+    def _start(self, run: RunRecorder, stack: ExitStack) -> Fresh:
         """A fresh process instead of the one before."""
         with self._pause(run):
             stack.close()
             folder = self._folder / f"fresh-{len(self.starts)}"
             return stack.enter_context(Fresh(run.folder.config_path, folder))
 
-    def _turn(self, run: Run, fresh: Fresh, count: int) -> None:
+    def _turn(self, run: RunRecorder, fresh: Fresh, count: int) -> None:
         with self._pause(run):
             fresh.turn(count)
 
     @contextmanager
-    def _pause(self, run: Run) -> Iterator[None]:
-        with run.session.timer[Phase.WAIT], self.paused:
+    def _pause(self, run: RunRecorder) -> Iterator[None]:
+        with run.trainer.timer[Phase.WAIT], self.paused:
             yield
 
 
@@ -206,8 +210,8 @@ def one_core(threads: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _until(run: Run, iteration: int) -> Iterations[None]:
-    while run.session.clock.iterations < iteration:
+def _until(run: RunRecorder, iteration: int) -> Iterations[None]:
+    while run.trainer.counters.iterations < iteration:
         yield
 
 

@@ -9,11 +9,11 @@ from briskrl.core.config import to_toml
 from briskrl.training.config import TrainConfig
 from briskrl.training.hooks import CheckpointHook, Hook, ReportHook
 from briskrl.training.recent_episodes import RecentEpisodes
-from briskrl.training.recorder import Run
-from briskrl.training.reporter import Silent
+from briskrl.training.recorder import RunRecorder
+from briskrl.training.reporter import SilentReporter
 from briskrl.training.resolve import complete
 from briskrl.training.storage.run_dir import RunDir
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 
@@ -28,7 +28,7 @@ class OurLoop:
 
     def __init__(self, config: TrainConfig, folder: Path, *, saves: bool = False) -> None:
         config = complete(config)
-        self.session = Session(config)
+        self.trainer = Trainer(config)
         run_dir = RunDir.create(
             folder,
             env=config.env,
@@ -36,7 +36,7 @@ class OurLoop:
             seed=config.seed,
             config_toml=to_toml(config),
         )
-        self.run = Run(self.session, run_dir, Silent())
+        self.run = RunRecorder(self.trainer, run_dir, SilentReporter())
         self.hooks: list[Hook] = [ReportHook(config.log_seconds)]
         if saves:
             steps, seconds = config.checkpoint_steps, config.checkpoint_seconds
@@ -50,44 +50,44 @@ class OurLoop:
     @property
     def engine(self) -> str:
         """Who computes the networks."""
-        return str(self.session.algo.engines.name)
+        return str(self.trainer.algo.engines.name)
 
     def iterate(self) -> None:
         """One iteration with all that comes between two."""
-        self.run.record(self.session.iterate())
+        self.run.record(self.trainer.iterate())
         for hook in self.hooks:
             hook(self.run)
 
     def prepare(self, from_step: int = 0) -> None:
         """Warm up, then train until updates are being done and `from_step` is reached."""
-        warm_up(self.session)
+        warm_up(self.trainer)
         self.run.begin(0.0)
-        clock = self.session.clock
-        while clock.updates == 0 or clock.env_steps < from_step:
+        counters = self.trainer.counters
+        while counters.updates == 0 or counters.env_steps < from_step:
             self.iterate()
 
     def turn(self, cpu_s: float) -> float:
         """Train for about `cpu_s` CPU seconds; returns steps per CPU second."""
-        clock = self.session.clock
-        first, begin = clock.env_steps, process_time()
+        counters = self.trainer.counters
+        first, begin = counters.env_steps, process_time()
         now = begin
         while now - begin < cpu_s:
             self.iterate()
             now = process_time()
-        return (clock.env_steps - first) / (now - begin)
+        return (counters.env_steps - first) / (now - begin)
 
     def advance(self, rounds: int) -> float:
         """Train until something has been learnt so many times; returns steps per CPU second."""
-        clock = self.session.clock
-        first, begin = clock.env_steps, process_time()
+        counters = self.trainer.counters
+        first, begin = counters.env_steps, process_time()
         for _ in range(rounds):
-            updates = clock.updates
-            while clock.updates == updates:
+            updates = counters.updates
+            while counters.updates == updates:
                 self.iterate()
-        return (clock.env_steps - first) / (process_time() - begin)
+        return (counters.env_steps - first) / (process_time() - begin)
 
     def close(self) -> None:
         """Write what waits and release everything."""
         self.run.close()
         self.run.folder.close()
-        self.session.close()
+        self.trainer.close()

@@ -1,7 +1,7 @@
 """Whole training loops of PPO on CartPole, ours and other libraries'.
 
 Every side has its own CartPole in the form that its makers would use, the same network, rollout,
-minibatches, epochs, loss and optimiser.
+minibatches, epochs, loss and optimizer.
 """
 
 from __future__ import annotations

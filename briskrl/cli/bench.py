@@ -133,7 +133,7 @@ DQN on our Snake against Stable-Baselines3: same game, network (128x128), batch 
 transition (1 in 32), memory and schedules. Its figures stand at the top level.
 
 PPO on CartPole-v1 against Stable-Baselines3, and against SBX if it is installed: same network
-(64x64 tanh, apart for policy and values), epochs (4), loss and optimiser, environments in process.
+(64x64 tanh, apart for policy and values), epochs (4), loss and optimizer, environments in process.
   ppo.equal      64 environments x 32 steps, minibatches of 256, both sides
   ppo.cleanrl    CleanRL's settings: 4 environments x 128 steps, minibatches of 128, both sides
   ppo.defaults   ours as it comes (1024 x 32, minibatches of 4096, and the backend that auto takes,

@@ -124,8 +124,8 @@ def _one_game(agent: Agent, env: Any, buffers: Any) -> Iterator[Frame]:
         stats = env.drain_stats()
         if stats.count:
             how = "won" if stats.won[0] else "over"
-            score, steps, ret = stats.score[0], stats.steps[0], stats.ret[0]
-            told = f"{how}: score {score:g} in {steps} steps, return {ret:.2f}"
+            score, steps, returns = stats.score[0], stats.steps[0], stats.returns[0]
+            told = f"{how}: score {score:g} in {steps} steps, return {returns:.2f}"
             yield Frame(picture, told, board)
             return
         yield Frame(picture, None, board)

@@ -34,7 +34,7 @@ def fetch_add(typing, array, index, number):
 
 
 @intrinsic
-def publish(typing, array, index, number):
+def atomic_store(typing, array, index, number):
     """Set an element; whoever sees it sees everything written before."""
 
     def generate(context, builder, signature, values):
@@ -45,7 +45,7 @@ def publish(typing, array, index, number):
 
 
 @intrinsic
-def look(typing, array, index):
+def atomic_load(typing, array, index):
     """An element as other threads left it, and everything they wrote before."""
 
     def generate(context, builder, signature, values):
@@ -55,7 +55,7 @@ def look(typing, array, index):
 
 
 @intrinsic
-def exchange_if(typing, array, index, expected, number):
+def compare_exchange(typing, array, index, expected, number):
     """Set an element if it is as expected; returns whether it was. One of several threads wins."""
 
     def generate(context, builder, signature, values):
@@ -79,7 +79,7 @@ def cycles(typing):
 
 
 @helper
-def offer_core():
+def yield_core():
     """Offer the core to others; whether one of them took it.
 
     Then it comes back only after some milliseconds, and meanwhile the system takes this thread for
@@ -90,7 +90,7 @@ def offer_core():
     return cycles() - begin > GONE
 
 
-class HeldType(types.Type):
+class PackedArgsType(types.Type):
     """The type of a Held in compiled code: a pointer to what it holds."""
 
     def __init__(self, value: types.Type) -> None:
@@ -98,10 +98,10 @@ class HeldType(types.Type):
         super().__init__(f"Held({value})")
 
 
-register_model(HeldType)(models.OpaqueModel)
+register_model(PackedArgsType)(models.OpaqueModel)
 
 
-@unbox(HeldType)
+@unbox(PackedArgsType)
 def _address_of(kind, held, call):
     number = call.pyapi.object_getattr_string(held, "address")
     pointer = call.pyapi.long_as_voidptr(number)
@@ -110,7 +110,7 @@ def _address_of(kind, held, call):
 
 
 @intrinsic
-def opened(typing, held):
+def unpack(typing, held):
     """What a Held holds."""
 
     def generate(context, builder, signature, values):
@@ -121,7 +121,7 @@ def opened(typing, held):
 
 
 @intrinsic
-def call_at(typing, entry, held, number):
+def call_address(typing, entry, held, number):
     """Call a kernel, by its `jit.entry`, with what is held at an address and a number.
 
     Such a call is not compiled anew with everything that the kernel does.
@@ -149,6 +149,6 @@ def _store(typing, memory, value):
 
 
 @kernel
-def hold(memory, value):
+def write_packed(memory, value):
     """Write what a value looks like in compiled code into a memory of bytes."""
     _store(memory, value)

@@ -20,7 +20,7 @@ from uuid import uuid4
 import numba
 from numba.core.types import unliteral
 
-from briskrl.compiler.link_only import IngredientCompiler
+from briskrl.compiler.link_only import LinkOnlyCompiler
 
 config: Any = numba.config
 Function = Callable[..., Any]
@@ -75,17 +75,17 @@ def helper(function: Function) -> Function:
     return _inner(function)
 
 
-def inlined(function: Function) -> Function:
+def inline_helper(function: Function) -> Function:
     """A helper that is always inlined; one array argument is seven arguments of a call."""
     return _inner(function, forceinline=True)
 
 
-def contracting(function: Function) -> Function:
+def fma_helper(function: Function) -> Function:
     """An inlined helper whose products and sums may become one operation, rounded once."""
     return _inner(function, forceinline=True, fastmath={"contract"})
 
 
-def reordering(function: Function) -> Function:
+def fastmath_helper(function: Function) -> Function:
     """A helper whose sums may be taken in another order than written, to fill whole vectors.
 
     The order is fixed by the code and the processor, so results stay the same from run to run.
@@ -93,13 +93,13 @@ def reordering(function: Function) -> Function:
     return _inner(function, fastmath={"reassoc", "contract", "nsz"})
 
 
-def reordering_finite(function: Function) -> Function:
+def fastmath_finite_helper(function: Function) -> Function:
     """The same for finite numbers alone: quotients may be products with a refined reciprocal."""
     return _inner(function, fastmath={"reassoc", "contract", "nsz", "arcp", "ninf"})
 
 
-def entry(compiled: Any, *arguments: Any) -> int:
-    """The address at which compiled code calls a kernel with such arguments, see `call_at`.
+def function_address(compiled: Any, *arguments: Any) -> int:
+    """The address at which compiled code calls a kernel with such arguments, see `call_address`.
 
     It is compiled if need be, and stays where it is as long as there is the kernel.
     """
@@ -113,7 +113,7 @@ def entry(compiled: Any, *arguments: Any) -> int:
 def _inner(function: Function, **options: Any) -> Function:
     """Compile a function as an ingredient of kernels, without a way into it from Python."""
     lean = {**_LEAN, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    compiled: Any = _njit(function, {**lean, **options, "pipeline_class": IngredientCompiler})
+    compiled: Any = _njit(function, {**lean, **options, "pipeline_class": LinkOnlyCompiler})
     # Numba would take a call from Python to an address of nothing.
     compiled._insert = lambda *overload: None
     compiled._compile_for_args = partial(_refuse, function)
@@ -156,6 +156,6 @@ def _name_apart(compiled: Any) -> None:
 
 
 def _njit(function: Function, options: dict[str, Any]) -> Function:
-    # The numpy error model drops the zero-division branch, which blocks vectorisation.
+    # The numpy error model drops the zero-division branch, which blocks vectorization.
     compiled: Function = numba.njit(nogil=True, error_model="numpy", **options)(function)
     return compiled

@@ -1,9 +1,9 @@
 """Compile functions that only kernels call no further than kernels need them.
 
 Numba makes machine code of every function that it compiles, together with a copy of all that the
-function calls. Where helpers call helpers, the same code goes through the optimiser once for every
+function calls. Where helpers call helpers, the same code goes through the optimizer once for every
 level above it, and only what the kernel at the top is made of ever runs. So helpers stay code
-to be linked in, and a kernel is optimised as a whole, once. Measured for the first start of DQN on
+to be linked in, and a kernel is optimized as a whole, once. Measured for the first start of DQN on
 Snake: 23 s of CPU instead of 43, with equal results and at the same speed.
 """
 
@@ -18,7 +18,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 ADDRESS = ir.IntType(64)
 
 
-class Ingredient(JITCodeLibrary):
+class LinkOnlyLibrary(JITCodeLibrary):
     """A helper's code, for linking into kernels."""
 
     def _optimize_final_module(self) -> None:
@@ -41,11 +41,11 @@ class Ingredient(JITCodeLibrary):
         self._finalized = True
 
 
-class IngredientCompiler(CompilerBase):
+class LinkOnlyCompiler(CompilerBase):
     """Numba's compiler, ending with an ingredient."""
 
     def define_pipelines(self) -> list[Any]:
         """Numba's passes, for a library of ours."""
         state = self.state
-        state.library = Ingredient(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = LinkOnlyLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         return [DefaultPassBuilder.define_nopython_pipeline(state)]

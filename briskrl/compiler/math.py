@@ -7,7 +7,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from briskrl.compiler.jit import contracting, helper, inlined, kernel, reordering
+from briskrl.compiler.jit import fastmath_helper, fma_helper, helper, inline_helper, kernel
 from briskrl.core.types import Array
 
 _single = np.float32
@@ -35,14 +35,14 @@ LOWEST_EXPONENT = -708.0
 ROOT_2 = 1.4142135623730951
 
 
-@inlined
+@inline_helper
 def within(low, value, high):
     """The value, or the limit that it is past; NaN stays NaN, which min and max would hide."""
     value = high if value > high else value
     return low if value < low else value
 
 
-@reordering
+@fastmath_helper
 def tanh_in_place(values: Array) -> None:
     """Replace float32 values (M,) by their hyperbolic tangent, to a relative error of 4e-7.
 
@@ -70,7 +70,7 @@ def tanh_all(values: Array) -> None:
     tanh_in_place(values)
 
 
-@contracting
+@fma_helper
 def exp(x):
     """The power e^x, to a relative error of 3e-16; no call, so that loops become vectors.
 
@@ -100,7 +100,7 @@ def exp(x):
     return 0.0 if x < LOWEST_EXPONENT else result
 
 
-@contracting
+@fma_helper
 def log(x):
     """The logarithm of a finite normal x > 0; no call, so that loops become vectors.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-COUNTERS = ("env_steps", "episodes", "updates", "iterations")
+SAVED_COUNTERS = ("env_steps", "episodes", "updates", "iterations")
 
 
 @dataclass(slots=True)
-class Clock:
+class Counters:
     """How far a run has come; its counters are saved with every checkpoint."""
 
     env_steps: int = 0
@@ -33,9 +33,9 @@ class Clock:
 
     def state(self) -> dict[str, int]:
         """The counters as JSON."""
-        return {name: getattr(self, name) for name in COUNTERS}
+        return {name: getattr(self, name) for name in SAVED_COUNTERS}
 
     def load_state(self, state: dict[str, int]) -> None:
         """Continue from saved counters."""
-        for name in COUNTERS:
+        for name in SAVED_COUNTERS:
             setattr(self, name, int(state[name]))

@@ -98,7 +98,7 @@ def action_layout(spec: EnvSpec) -> tuple[tuple[int, ...], type[np.int64] | type
 
 
 @dataclass(slots=True)
-class Row:
+class StepSlot:
     """Where one vector step is written: what is acted on, what is decided, what comes of it."""
 
     before: StepBuffers
@@ -172,7 +172,7 @@ class Rollout:
     """(T + 1, N, *obs): valid where an episode ended."""
     mask: Bools | None
     """(T + 1, N, A): legal actions in obs."""
-    anchor: Floats
+    old_log_prob: Floats
     """(T + 1, N): log probability under the policy that learning starts from; by the algorithm."""
     weight: Floats
     """(T + 1, N): truncated importance weights, ones for what was just collected; likewise."""
@@ -180,7 +180,7 @@ class Rollout:
     """(T + 1, N): value estimates of obs; likewise."""
     advantage: Floats
     """(T + 1, N): likewise."""
-    ret: Floats
+    returns: Floats
     """(T + 1, N): what values should learn; likewise."""
     age: int = 0
     """How many rollouts have been collected since."""
@@ -194,7 +194,7 @@ class Minibatch:
     """(M, *obs)"""
     action: Array
     """(M,) or (M, D)"""
-    anchor: Floats
+    old_log_prob: Floats
     """(M,): see Rollout, as are the others."""
     weight: Floats
     """(M,)"""
@@ -202,7 +202,7 @@ class Minibatch:
     """(M,)"""
     advantage: Floats
     """(M,)"""
-    ret: Floats
+    returns: Floats
     """(M,)"""
     mask: Bools | None = None
     """(M, A)"""
@@ -213,18 +213,18 @@ class Minibatch:
     def allocate(cls, spec: EnvSpec, size: int) -> Minibatch:
         """Zeroed buffers for `size` steps."""
         shape, dtype = action_layout(spec)
-        anchor, weight, value, advantage, ret = aligned_zeros((5, size), np.float32)
+        old_log_prob, weight, value, advantage, returns = aligned_zeros((5, size), np.float32)
         mask = None
         if spec.has_mask:
             mask = np.ones((size, spec.mask_width), np.bool_)
         return cls(
             obs=aligned_zeros((size, *spec.obs.shape), spec.obs.dtype),
             action=aligned_zeros((size, *shape), dtype),
-            anchor=anchor,
+            old_log_prob=old_log_prob,
             weight=weight,
             value=value,
             advantage=advantage,
-            ret=ret,
+            returns=returns,
             mask=mask,
         )
 
@@ -245,7 +245,7 @@ class Minibatch:
         chosen, found = self.chosen, {}
         if chosen is None:
             return self
-        for name in KNOWN_OF_STEPS:
+        for name in MINIBATCH_FIELDS:
             array = getattr(self, name)
             if array is not None:
                 room = None if out is None else getattr(out, name)[: len(chosen)]
@@ -254,7 +254,16 @@ class Minibatch:
         return out if out is not None and out.size == len(chosen) else Minibatch(**found)
 
 
-KNOWN_OF_STEPS = ("obs", "action", "anchor", "weight", "value", "advantage", "ret", "mask")
+MINIBATCH_FIELDS = (
+    "obs",
+    "action",
+    "old_log_prob",
+    "weight",
+    "value",
+    "advantage",
+    "returns",
+    "mask",
+)
 """What a minibatch is made of."""
 
 
@@ -266,7 +275,7 @@ class EpisodeStats:
     """Index of the environment."""
     steps: NDArray[np.int32]
     """Length of the episode."""
-    ret: Floats
+    returns: Floats
     """Sum of its rewards."""
     score: Floats
     """The environment's own measure of success (the return where it has none)."""
@@ -324,7 +333,7 @@ def iter_rows(stats: EpisodeStats) -> Iterator[tuple[int, int, float, float, boo
     return zip(
         stats.env.tolist(),
         stats.steps.tolist(),
-        stats.ret.tolist(),
+        stats.returns.tolist(),
         stats.score.tolist(),
         stats.won.tolist(),
         stats.cause.tolist(),

@@ -24,7 +24,7 @@ SHARE = 0.1
 MOSTLY_ENV, LARGELY_ENV = 0.6, 1 / 3
 """Of the time, from which an environment is worth a word in any case, and if its steps are slow."""
 SLOW_STEP_S = 10e-6
-"""What a step takes in plain Python; compiled or vectorised ones take a tenth."""
+"""What a step takes in plain Python; compiled or vectorized ones take a tenth."""
 MANY_UPDATES = 1.0
 """Updates per transition; more are unusual whatever the algorithm, where SAC does one."""
 

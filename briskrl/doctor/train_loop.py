@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from briskrl.bench.train_loop import OurLoop
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.phase import PhaseTimer
 from briskrl.core.types import Batch, Decision, EpisodeStats, Minibatch, StepBuffers
 from briskrl.doctor.changes import changed
@@ -47,9 +47,9 @@ class TrainLoop:
             for change in alter:
                 change(self)
             if config.warmup:
-                warm_up(self.ours.session)
+                warm_up(self.ours.trainer)
             else:
-                self.ours.session.start()
+                self.ours.trainer.start()
             self.ours.run.begin(0.0)
         except BaseException:
             self.close()
@@ -58,26 +58,26 @@ class TrainLoop:
     @property
     def timer(self) -> PhaseTimer:
         """Where the phases are counted."""
-        return self.ours.session.timer
+        return self.ours.trainer.timer
 
     @property
     def steps(self) -> int:
         """Transitions so far."""
-        return self.ours.session.clock.env_steps
+        return self.ours.trainer.counters.env_steps
 
     @property
     def updates(self) -> int:
         """Updates so far."""
-        return self.ours.session.clock.updates
+        return self.ours.trainer.counters.updates
 
     @property
     def episodes(self) -> int | None:
         """Episodes so far."""
-        return self.ours.session.clock.episodes
+        return self.ours.trainer.counters.episodes
 
     def enter(self) -> None:
         """Give torch the threads of this run; they belong to the process, not to the session."""
-        torch.set_num_threads(self.ours.session.config.num_threads)
+        torch.set_num_threads(self.ours.trainer.config.num_threads)
         torch.set_flush_denormal(True)
 
     def leave(self) -> None:
@@ -110,9 +110,11 @@ def _on_the_side(config: TrainConfig) -> TrainConfig:
 class IdleLearner:
     """Learns nothing, in no time; everything else goes on as if it had."""
 
-    def __init__(self, learner: Learner, clock: Clock, forget: Callable[[], None] | None) -> None:
+    def __init__(
+        self, learner: Learner, counters: Counters, forget: Callable[[], None] | None
+    ) -> None:
         self._learner = learner
-        self._clock = clock
+        self._counters = counters
         self._forget = forget
 
     @property
@@ -129,7 +131,7 @@ class IdleLearner:
         """Count the updates, and make room for the next rollout."""
         if updates and self._forget is not None:
             self._forget()
-        self._clock.updates += updates
+        self._counters.updates += updates
 
     def rehearse(self) -> None:
         """As before: the warm-up compiles and chooses."""
@@ -161,9 +163,9 @@ class SilentLog:
 
 def without_updates(loop: TrainLoop) -> None:
     """Collect only."""
-    session = loop.ours.session
-    forget = getattr(session.memory, "next_rollout", None)
-    session.learner = IdleLearner(session.learner, session.clock, forget)
+    trainer = loop.ours.trainer
+    forget = getattr(trainer.memory, "next_rollout", None)
+    trainer.learner = IdleLearner(trainer.learner, trainer.counters, forget)
 
 
 def without_logs(loop: TrainLoop) -> None:
@@ -176,7 +178,7 @@ def without_logs(loop: TrainLoop) -> None:
 
 def pushing_one_by_one(loop: TrainLoop) -> None:
     """Store every transition by itself, as many hand-written loops do."""
-    memory: Any = loop.ours.session.memory
+    memory: Any = loop.ours.trainer.memory
     together = memory.write
 
     def one_by_one(before: StepBuffers, decision: Decision, after: StepBuffers) -> None:

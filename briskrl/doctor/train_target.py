@@ -14,7 +14,7 @@ from briskrl.doctor.train_loop import TrainLoop
 from briskrl.doctor.variants import Alter, Lab
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.training.utilization import Gauge
+from briskrl.training.utilization import UtilizationMeter
 
 
 class TrainSubject:
@@ -35,16 +35,18 @@ class TrainSubject:
         self.told: list[str] = []
         """What else the report should tell of the target."""
         self._lab = Lab(replace(config, threads=config.num_threads), tuple(alter))
-        self._gauge: Gauge | None = None
+        self._gauge: UtilizationMeter | None = None
 
     def open(self) -> TrainLoop:
         """The loop as it is."""
         loop = self._lab.open()
-        session = loop.ours.session
-        self._lab.engine = session.algo.engines.name
-        self._lab.refusal = session.algo.engines.refusal
-        self._lab.env_notes = list(getattr(session.env, "notes", ()))
-        self._gauge = Gauge(session.algo.flops(self.num_envs), on_cpu=session.device.type == "cpu")
+        trainer = loop.ours.trainer
+        self._lab.engine = trainer.algo.engines.name
+        self._lab.refusal = trainer.algo.engines.refusal
+        self._lab.env_notes = list(getattr(trainer.env, "notes", ()))
+        self._gauge = UtilizationMeter(
+            trainer.algo.flops(self.num_envs), on_cpu=trainer.device.type == "cpu"
+        )
         return loop
 
     def open_with(self, changes: Changes) -> TrainLoop:

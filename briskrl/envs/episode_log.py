@@ -34,7 +34,7 @@ class Aggregates:
 
     count: int
     steps: Moments
-    ret: Moments
+    returns: Moments
     score: Moments
     causes: NDArray[np.int64]
     """(7,): episodes per cause code; code 0 is unused."""
@@ -78,7 +78,7 @@ def _columns(count: int) -> EpisodeStats:
     return EpisodeStats(
         env=np.empty(count, np.int32),
         steps=np.empty(count, np.int32),
-        ret=np.empty(count, np.float32),
+        returns=np.empty(count, np.float32),
         score=np.empty(count, np.float32),
         won=np.empty(count, np.bool_),
         cause=np.empty(count, np.uint8),
@@ -145,7 +145,7 @@ class EpisodeLog:
         rows = self._pending()
         stats = _columns(len(rows))
         episode_log_kernels.tell_episodes(
-            rows, stats.env, stats.steps, stats.ret, stats.score, stats.won, stats.cause
+            rows, stats.env, stats.steps, stats.returns, stats.score, stats.won, stats.cause
         )
         self._written[:] = 0
         return stats
@@ -174,7 +174,7 @@ class EpisodeLog:
         result = Aggregates(
             count=int(sums[episode_log_kernels.TOT_COUNT]),
             steps=moments(episode_log_kernels.TOT_STEPS),
-            ret=moments(episode_log_kernels.TOT_RETURN),
+            returns=moments(episode_log_kernels.TOT_RETURN),
             score=moments(episode_log_kernels.TOT_SCORE),
             causes=causes,
         )

@@ -25,7 +25,7 @@ NORMAL_95 = 1.959964
 class Games:
     """Finished episodes, one number each, (M,); game k is the same world in every call."""
 
-    ret: NDArray[np.float64]
+    returns: NDArray[np.float64]
     score: NDArray[np.float64]
     steps: NDArray[np.float64]
     won: NDArray[np.float64]

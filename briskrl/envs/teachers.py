@@ -23,7 +23,7 @@ class Teacher(Protocol):
         ...
 
 
-def refuse_teacher(env: str, name: str) -> None:
+def check_teacher(env: str, name: str) -> None:
     """Say so if an environment has no teacher of this name.
 
     Raises:
@@ -44,6 +44,6 @@ def make_teacher(family: str, name: str, env: VecEnv) -> Teacher:
     Raises:
         ConfigError: There is no such teacher.
     """
-    refuse_teacher(family, name)
+    check_teacher(family, name)
     found: Teacher = load_object(ENVS.get(family).teacher)(env, name)
     return found

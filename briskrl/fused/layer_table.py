@@ -18,7 +18,7 @@ _ACTIVATIONS = {"relu": RELU, "tanh": TANH}
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class Buffer:
     """A matrix of TILE_ROWS rows in a Work: observations, or the outputs of a layer."""
 
     at: int
@@ -30,7 +30,7 @@ class Slot:
         return -(-self.width // structs.PADDING) * structs.PADDING
 
 
-class Plan:
+class LayerTable:
     """Collects layers in the order in which they are computed, and the room that they need.
 
     Args:
@@ -49,13 +49,15 @@ class Plan:
         """How many layers there are so far."""
         return len(self._rows)
 
-    def body(self, body: MLPBody, source: Slot) -> Slot:
+    def body(self, body: MLPBody, source: Buffer) -> Buffer:
         """Add a body's layers; returns where its features are."""
         for layer in body.linears:
             source = self.dense(layer, source, body.activation)
         return source
 
-    def dense(self, layer: nn.Module, source: Slot, activation: Activation | None = None) -> Slot:
+    def dense(
+        self, layer: nn.Module, source: Buffer, activation: Activation | None = None
+    ) -> Buffer:
         """Add one layer; returns where its outputs are."""
         assert isinstance(layer, nn.Linear | NoisyLinear)
         assert layer.bias is not None
@@ -97,7 +99,7 @@ class Plan:
         table = np.array(self._rows, np.int64)
         table[:, structs.PACKED_AT] += self._packed_header
         activation = {row[structs.OUT_AT]: row[structs.ACTIVATION] for row in table}
-        # Backwards, as slopes are handed down: the first to reach a source begins its sum.
+        # Backwards, as gradients are handed down: the first to reach a source begins its sum.
         reached: set[int] = set()
         for row in table[::-1]:
             if row[structs.PASSES_ON] == structs.FIRST:
@@ -107,7 +109,7 @@ class Plan:
                 reached.add(row[structs.SOURCE_AT])
         for row in table:
             last = row[structs.SOURCE_AT] in reached
-            row[structs.SLOPE_OF] = activation[row[structs.SOURCE_AT]] if last else LINEAR
+            row[structs.GRAD_OF] = activation[row[structs.SOURCE_AT]] if last else LINEAR
             reached.discard(row[structs.SOURCE_AT])
         return table
 
@@ -130,8 +132,8 @@ class Plan:
     def _packed_header(self) -> int:
         return structs.ZEROS_AT + self._widest
 
-    def _slot(self, width: int) -> Slot:
-        slot = Slot(self._out, width)
+    def _slot(self, width: int) -> Buffer:
+        slot = Buffer(self._out, width)
         self._out += structs.TILE_ROWS * slot.row
         self._widest = max(self._widest, slot.row)
         return slot
@@ -142,7 +144,7 @@ class Plan:
         return (parameter.data_ptr() - values.data_ptr()) // values.element_size()
 
 
-def _lies(inputs: int, source: Slot, out: Slot) -> int:
+def _lies(inputs: int, source: Buffer, out: Buffer) -> int:
     """How the gradient of a layer's weights is summed up."""
     if out.row > source.row:
         return structs.TURNED

@@ -7,14 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from briskrl.core.types import Array, aligned_zeros
-from briskrl.fused.kernels.structs import ONE_AT, PADDING, Net, Optimiser, Reading, Work
-from briskrl.fused.layer_table import Plan
+from briskrl.fused.kernels.structs import ONE_AT, PADDING, InputTransform, Net, Optimizer, Workspace
+from briskrl.fused.layer_table import LayerTable
 from briskrl.nets.flat_parameters import FlatParameters
-from briskrl.nets.input_scaling import MAX_DEVIATIONS, Inputs
-from briskrl.nets.safe_adam import GuardedAdam
+from briskrl.nets.input_scaling import MAX_DEVIATIONS, InputScaling
+from briskrl.nets.safe_adam import SafeAdam
 
 
-def build_net(plan: Plan, flat: FlatParameters) -> Net:
+def build_net(plan: LayerTable, flat: FlatParameters) -> Net:
     """The arrays of a network; its parameters are views of torch's."""
     values = flat.values.detach().numpy()
     packed = aligned_zeros((plan.num_packed,), values.dtype)
@@ -35,33 +35,37 @@ class Parts(NamedTuple):
     padded: Array
     """(S, P, G)"""
     flat: Array
-    """(S, P, N), or (S, 0, N) if there is one part, which is then the optimiser's gradients."""
+    """(S, P, N), or (S, 0, N) if there is one part, which is then the optimizer's gradients."""
 
 
-def build_parts(plan: Plan, flat: FlatParameters, sets: int, count: int) -> Parts:
+def build_parts(plan: LayerTable, flat: FlatParameters, sets: int, count: int) -> Parts:
     """Room for so many parts of a gradient."""
     dtype, size = flat.gradients.numpy().dtype, flat.gradients.numel()
     padded = aligned_zeros((sets, count, plan.num_gradient), dtype)
     return Parts(padded, aligned_zeros((sets, count if count > 1 else 0, size), dtype))
 
 
-def build_work(plan: Plan, flat: FlatParameters, parts: Parts, number: int, part: int) -> Work:
+def build_workspace(
+    plan: LayerTable, flat: FlatParameters, parts: Parts, number: int, part: int
+) -> Workspace:
     """Room for one thread to compute one part of a gradient in, of the set of that number."""
     dtype = parts.padded.dtype
     matrices = (aligned_zeros((plan.num_out,), dtype) for _ in range(2))
-    return aim(Work(*matrices, *[parts.padded] * 2), flat, parts, number, part)
+    return retarget(Workspace(*matrices, *[parts.padded] * 2), flat, parts, number, part)
 
 
-def aim(work: Work, flat: FlatParameters, parts: Parts, number: int, part: int) -> Work:
+def retarget(
+    work: Workspace, flat: FlatParameters, parts: Parts, number: int, part: int
+) -> Workspace:
     """The same room for another part of a gradient, for a thread that computes one at a time."""
     direct = parts.flat[number, part] if parts.flat.shape[1] else flat.gradients.numpy()
     return work._replace(gradient=parts.padded[number, part], flat=direct)
 
 
-def build_optimiser(guard: GuardedAdam, flat: FlatParameters) -> Optimiser:
-    """Torch's optimiser as kernels see it, sharing its memory."""
+def build_optimizer(guard: SafeAdam, flat: FlatParameters) -> Optimizer:
+    """Torch's optimizer as kernels see it, sharing its memory."""
     adam = guard.adam
-    return Optimiser(
+    return Optimizer(
         values=flat.values.detach().numpy(),
         gradients=flat.gradients.numpy(),
         mean=adam.mean.numpy(),
@@ -72,10 +76,10 @@ def build_optimiser(guard: GuardedAdam, flat: FlatParameters) -> Optimiser:
     )
 
 
-def build_reading(inputs: Inputs, dtype: np.dtype[np.floating]) -> Reading:
-    """How observations are read, sharing the statistics that torch's `Inputs` holds."""
+def build_input_transform(inputs: InputScaling, dtype: np.dtype[np.floating]) -> InputTransform:
+    """How observations are read, sharing the statistics that torch's `InputScaling` holds."""
     factor = 1 / 255 if inputs.scales_bytes else 1.0
     mean = scale = np.zeros(0, dtype)
-    if inputs.standardise:
+    if inputs.standardize:
         mean, scale = (moments.numpy().reshape(-1) for moments in (inputs.mean, inputs.scale))
-    return Reading(factor, MAX_DEVIATIONS, mean, scale)
+    return InputTransform(factor, MAX_DEVIATIONS, mean, scale)

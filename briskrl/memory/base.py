@@ -15,9 +15,9 @@ from briskrl.core.types import (
     Ints,
     Minibatch,
     Rollout,
-    Row,
     State,
     StepBuffers,
+    StepSlot,
 )
 
 
@@ -30,7 +30,7 @@ class Memory(ChunkSource, Protocol):
         ...
 
     @property
-    def accepts(self) -> Bools:
+    def has_room(self) -> Bools:
         """(N,): environments whose next transition there is room for."""
         ...
 
@@ -104,7 +104,7 @@ class RolloutMemory(Memory, Protocol):
         """Whether the rollout can be learnt from."""
         ...
 
-    def row(self) -> Row:
+    def row(self) -> StepSlot:
         """Where the next step of all environments is to be written."""
         ...
 

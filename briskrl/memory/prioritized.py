@@ -1,4 +1,4 @@
-"""Prioritised replay (Schaul 2016): transitions are drawn by a power of their last error.
+"""Prioritized replay (Schaul 2016): transitions are drawn by a power of their last error.
 
 It is a ReplayBuffer that chooses its slots with a sum tree; storage, n-step returns and chunks are
 those of the buffer.
@@ -103,9 +103,9 @@ class PrioritizedReplay:
         return self._replay.nbytes + self._tree.nbytes
 
     @property
-    def accepts(self) -> Bools:
+    def has_room(self) -> Bools:
         """(N,): a ring has room for everybody's next transition."""
-        return self._replay.accepts
+        return self._replay.has_room
 
     @property
     def priorities(self) -> NDArray[np.float64]:
@@ -162,7 +162,7 @@ class PrioritizedReplay:
     def source(self, rng: np.random.Generator, updates: int, out: Batch) -> Source | None:
         """What compiled code needs to do what `sample` and `feedback` do, update by update.
 
-        It has to be handed back to `take_back` afterwards. None if observations are kept as codes,
+        It has to be handed back to `cancel` afterwards. None if observations are kept as codes,
         which only their codec can read.
         """
         views = self._replay.views(out)

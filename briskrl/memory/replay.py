@@ -97,7 +97,7 @@ class ReplayBuffer:
         return sum(array.nbytes for array in self.ring.dense.values())
 
     @property
-    def accepts(self) -> Bools:
+    def has_room(self) -> Bools:
         """(N,): a ring has room for everybody's next transition."""
         return self._accepts
 

@@ -14,16 +14,16 @@ import numpy as np
 
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import (
-    KNOWN_OF_STEPS,
+    MINIBATCH_FIELDS,
     Array,
     Bools,
     Decision,
     Ints,
     Minibatch,
     Rollout,
-    Row,
     State,
     StepBuffers,
+    StepSlot,
     action_layout,
     aligned_zeros,
 )
@@ -54,7 +54,7 @@ class RolloutBuffer:
         self._rows = [_rows(rollout, spec, num_envs) for rollout in self._rollouts]
         self._steps: dict[str, Array] = {
             name: self._arrays[name].reshape(-1, *self._arrays[name].shape[3:])
-            for name in KNOWN_OF_STEPS
+            for name in MINIBATCH_FIELDS
             if name in self._arrays
         }
         self._places = _places(slots, steps, num_envs)
@@ -82,7 +82,7 @@ class RolloutBuffer:
         return bool(self._filled.min() == self.steps)
 
     @property
-    def accepts(self) -> Bools:
+    def has_room(self) -> Bools:
         """(N,): environments whose next transition still belongs to this rollout."""
         return self._filled < self.steps
 
@@ -96,7 +96,7 @@ class RolloutBuffer:
         """Whether rollouts are learnt from again beside newer ones."""
         return len(self._rollouts) > 1
 
-    def row(self) -> Row:
+    def row(self) -> StepSlot:
         """Where the next step of all environments goes; the same objects every time round.
 
         Raises:
@@ -272,7 +272,7 @@ class RolloutBuffer:
 
 def _allocate(spec: EnvSpec, lead: tuple[int, int, int]) -> dict[str, Array]:
     shape, dtype = action_layout(spec)
-    floats = ("log_prob", "reward", "anchor", "weight", "value", "advantage", "ret")
+    floats = ("log_prob", "reward", "old_log_prob", "weight", "value", "advantage", "returns")
     arrays: dict[str, Array] = {
         "obs": aligned_zeros((*lead, *spec.obs.shape), spec.obs.dtype),
         "action": aligned_zeros((*lead, *shape), dtype),
@@ -292,7 +292,7 @@ def _places(slots: int, steps: int, num_envs: int) -> Ints:
     return places[:, :steps].reshape(-1)
 
 
-def _rows(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[Row]:
+def _rows(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[StepSlot]:
     """The T rows of a rollout; row t's observations lie where row t - 1 wrote them."""
     steps = len(rollout.obs) - 1
     first = StepBuffers.allocate(spec, num_envs)
@@ -311,6 +311,6 @@ def _rows(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[Row]:
         for t in range(steps)
     ]
     return [
-        Row(buffers[t], Decision(rollout.action[t], rollout.log_prob[t]), buffers[t + 1])
+        StepSlot(buffers[t], Decision(rollout.action[t], rollout.log_prob[t]), buffers[t + 1])
         for t in range(steps)
     ]

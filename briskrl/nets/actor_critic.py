@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from briskrl.core.spec import ArraySpec
 from briskrl.nets.bodies import Body, BodyOptions, FCNBody, ResidualBlock, build_body
 from briskrl.nets.heads import BoardHead, CellHead
-from briskrl.nets.input_scaling import Inputs
+from briskrl.nets.input_scaling import InputScaling
 
 _HIDDEN_GAIN = 2**0.5
 _POLICY_GAIN = 0.01
@@ -26,8 +26,8 @@ class ActorCriticOptions:
     body: BodyOptions
     shared: bool
     """One body for both instead of one each."""
-    standardise: bool
-    """Observations are standardised first; see Inputs."""
+    standardize: bool
+    """Observations are standardized first; see Inputs."""
     continuous: bool
     """The policy is Gaussian: its outputs are means, deviations do not depend on observations."""
 
@@ -42,7 +42,7 @@ class ActorCritic(nn.Module):
     def __init__(self, obs: ArraySpec, outputs: int, options: ActorCriticOptions) -> None:
         super().__init__()
         self.shared = options.shared
-        self.inputs = Inputs(obs, standardise=options.standardise)
+        self.inputs = InputScaling(obs, standardize=options.standardize)
         self.policy_body = build_body(obs, options.body, outputs)
         self.value_body = (
             self.policy_body if options.shared else build_body(obs, options.body, outputs)

@@ -1,8 +1,8 @@
 """Dense networks forward and backward in few large torch operations, for the torch engine.
 
 Autograd through small layers is mostly bookkeeping: a node per operation, a new tensor per result.
-Here a network is one node. Activations and their slopes lie in buffers that are kept, gradients are
-added where the parameters' own lie, and tanh is the compiled one where there is a compiled one.
+Here a network is one node. Activations and their gradients lie in buffers that are kept,
+gradients are added where the parameters' own lie, and tanh is compiled where possible.
 Measured for two networks 4-64-64 at 256 rows: 290 us of CPU against 690 us through autograd.
 """
 
@@ -36,7 +36,7 @@ class _Room:
     hidden: list[Tensor]
     arrays: list[NDArray[Any] | None]
     """The same as flat arrays where compiled code can work on them."""
-    slopes: list[Tensor]
+    gradients: list[Tensor]
     ones: Tensor
     """(B,)."""
 
@@ -57,10 +57,10 @@ class DenseNet:
         compiled = self._like.device.type == "cpu" and self._like.dtype == torch.float32
         self._compiled = compiled and activation == "tanh"
         self._activate: Callable[[Tensor], Tensor] = ACTIVATE_IN_PLACE[activation]
-        self._apply_slope = _SLOPES[activation]
+        self._apply_activation_grad = _ACTIVATION_GRADS[activation]
         self._most = 0
         self._hidden: list[Tensor] = []
-        self._slopes: list[Tensor] = []
+        self._grads: list[Tensor] = []
         self._rooms: dict[int, _Room] = {}
         self._turn = 0
         self.num_heads = len(heads)
@@ -74,26 +74,26 @@ class DenseNet:
         features = self._body(obs)
         return self._turn, tuple(head.forward(features) for head in self._heads)
 
-    def backward(self, turn: int, obs: Tensor, slopes: Sequence[Tensor]) -> None:
-        """Add the gradients of all parameters, given the slopes (B, outputs) of every head.
+    def backward(self, turn: int, obs: Tensor, gradients: Sequence[Tensor]) -> None:
+        """Add the gradients of all parameters, given the gradients (B, outputs) of every head.
 
-        With out = h W^T + b: dW = slope^T h, db = the sum of slopes over the rows, dh = slope W,
+        With out = h W^T + b: dW = grad^T h, db = the sum of gradients over the rows, dh = grad W,
         summed over the heads; an activation h = a(z) below turns dh into dz = a'(z) dh.
         """
         if turn != self._turn:
             raise RuntimeError("Another pass came between forward and backward.")
         room = self._room(len(obs))
         features = room.hidden[-1] if self._layers else obs
-        for k, (head, slope) in enumerate(zip(self._heads, slopes, strict=True)):
-            head.add_gradients(slope, features, room.ones)
+        for k, (head, grad) in enumerate(zip(self._heads, gradients, strict=True)):
+            head.add_gradients(grad, features, room.ones)
             if self._layers:
-                head.hand_down(slope, room.slopes[-1], fresh=k == 0)
+                head.hand_down(grad, room.gradients[-1], fresh=k == 0)
         for k in range(len(self._layers) - 1, -1, -1):
-            slope, layer = room.slopes[k], self._layers[k]
-            self._apply_slope(slope, room.hidden[k])
-            layer.add_gradients(slope, room.hidden[k - 1] if k else obs, room.ones)
+            grad, layer = room.gradients[k], self._layers[k]
+            self._apply_activation_grad(grad, room.hidden[k])
+            layer.add_gradients(grad, room.hidden[k - 1] if k else obs, room.ones)
             if k:
-                layer.hand_down(slope, room.slopes[k - 1], fresh=True)
+                layer.hand_down(grad, room.gradients[k - 1], fresh=True)
 
     def _body(self, obs: Tensor) -> Tensor:
         self._turn += 1
@@ -123,11 +123,11 @@ class DenseNet:
             self._most = rows
             self._rooms.clear()
             self._hidden = [self._like.new_zeros(rows, layer.width) for layer in self._layers]
-            self._slopes = [torch.zeros_like(tensor) for tensor in self._hidden]
+            self._grads = [torch.zeros_like(tensor) for tensor in self._hidden]
         hidden = [tensor[:rows] for tensor in self._hidden]
         arrays = [tensor.numpy().reshape(-1) if self._compiled else None for tensor in hidden]
-        slopes = [tensor[:rows] for tensor in self._slopes]
-        return _Room(hidden, arrays, slopes, self._like.new_ones(rows))
+        gradients = [tensor[:rows] for tensor in self._grads]
+        return _Room(hidden, arrays, gradients, self._like.new_ones(rows))
 
 
 class _Layer:
@@ -147,19 +147,19 @@ class _Layer:
     def forward(self, hidden: Tensor) -> Tensor:
         return torch.addmm(self.bias, hidden, self.transposed)
 
-    def add_gradients(self, slope: Tensor, below: Tensor, ones: Tensor) -> None:
+    def add_gradients(self, grad: Tensor, below: Tensor, ones: Tensor) -> None:
         if self._turned is not None:
-            torch.mm(below.t(), slope, out=self._turned)
+            torch.mm(below.t(), grad, out=self._turned)
             self._weight_grad.add_(self._turned.t())
         else:
-            torch.addmm(self._weight_grad, slope.t(), below, out=self._weight_grad)
-        self._bias_grad.addmv_(slope.t(), ones)
+            torch.addmm(self._weight_grad, grad.t(), below, out=self._weight_grad)
+        self._bias_grad.addmv_(grad.t(), ones)
 
-    def hand_down(self, slope: Tensor, out: Tensor, *, fresh: bool) -> None:
+    def hand_down(self, grad: Tensor, out: Tensor, *, fresh: bool) -> None:
         if fresh:
-            torch.mm(slope, self.weight, out=out)
+            torch.mm(grad, self.weight, out=out)
         else:
-            torch.addmm(out, slope, self.weight, out=out)
+            torch.addmm(out, grad, self.weight, out=out)
 
 
 class _Pass(torch.autograd.Function):
@@ -175,10 +175,10 @@ class _Pass(torch.autograd.Function):
         return tuple(output for _, outputs in passes for output in outputs)
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, None]:
         begin = 0
         for net, turn in zip(ctx.nets, ctx.turns, strict=True):
-            net.backward(turn, ctx.obs, slopes[begin : begin + net.num_heads])
+            net.backward(turn, ctx.obs, gradients[begin : begin + net.num_heads])
             begin += net.num_heads
         return None, None, None
 
@@ -193,17 +193,17 @@ def _passed(obs: Tensor, nets: Sequence[DenseNet]) -> tuple[Tensor, ...]:
     return outputs
 
 
-def _tanh_slope(slope: Tensor, out: Tensor) -> None:
-    torch.ops.aten.tanh_backward.grad_input(slope, out, grad_input=slope)
+def _tanh_grad(grad: Tensor, out: Tensor) -> None:
+    torch.ops.aten.tanh_backward.grad_input(grad, out, grad_input=grad)
 
 
-def _relu_slope(slope: Tensor, out: Tensor) -> None:
-    torch.ops.aten.threshold_backward.grad_input(slope, out, 0, grad_input=slope)
+def _relu_grad(grad: Tensor, out: Tensor) -> None:
+    torch.ops.aten.threshold_backward.grad_input(grad, out, 0, grad_input=grad)
 
 
-_SLOPES: dict[Activation, Callable[[Tensor, Tensor], None]] = {
-    "tanh": _tanh_slope,
-    "relu": _relu_slope,
+_ACTIVATION_GRADS: dict[Activation, Callable[[Tensor, Tensor], None]] = {
+    "tanh": _tanh_grad,
+    "relu": _relu_grad,
 }
 
 

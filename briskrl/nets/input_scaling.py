@@ -10,24 +10,24 @@ from briskrl.core.spec import ArraySpec
 from briskrl.core.types import Array
 
 MAX_DEVIATIONS = 10.0
-"""Standardised observations are cut off here: a feature that never varied may suddenly."""
+"""Standardized observations are cut off here: a feature that never varied may suddenly."""
 
 
-class Inputs(nn.Module):
-    """Observations as float32: bytes scaled to 0..1, anything standardised if asked for.
+class InputScaling(nn.Module):
+    """Observations as float32: bytes scaled to 0..1, anything standardized if asked for.
 
-    Standardisation starts as the identity; `set_moments` changes it.
+    Standardization starts as the identity; `set_moments` changes it.
     """
 
     mean: Tensor
     scale: Tensor
 
-    def __init__(self, obs: ArraySpec, *, standardise: bool = False) -> None:
+    def __init__(self, obs: ArraySpec, *, standardize: bool = False) -> None:
         super().__init__()
-        self.standardise = standardise
-        self.scales_bytes = obs.dtype == np.uint8 and not standardise
-        self.plain = obs.dtype == np.float32 and not standardise
-        if standardise:
+        self.standardize = standardize
+        self.scales_bytes = obs.dtype == np.uint8 and not standardize
+        self.plain = obs.dtype == np.float32 and not standardize
+        if standardize:
             self.register_buffer("mean", torch.zeros(obs.shape))
             self.register_buffer("scale", torch.ones(obs.shape))
 
@@ -37,12 +37,12 @@ class Inputs(nn.Module):
             return obs
         if self.scales_bytes:
             return obs.to(torch.float32).mul_(1 / 255)
-        if not self.standardise:
+        if not self.standardize:
             return obs.to(torch.float32)
         centred = obs.to(torch.float32) - self.mean
         return centred.mul_(self.scale).clamp_(-MAX_DEVIATIONS, MAX_DEVIATIONS)
 
     def set_moments(self, mean: Array, deviation: Array) -> None:
-        """Standardise by this mean and deviation, both of one observation's size."""
+        """Standardize by this mean and deviation, both of one observation's size."""
         self.mean.copy_(torch.from_numpy(mean.reshape(self.mean.shape)))
         self.scale.copy_(torch.from_numpy(1 / deviation.reshape(self.scale.shape)))

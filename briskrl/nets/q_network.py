@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from briskrl.core.spec import ArraySpec
 from briskrl.nets.bodies import BodyOptions, FCNBody, build_body
 from briskrl.nets.heads import CellQHead, NoisyLinear, QHead
-from briskrl.nets.input_scaling import Inputs
+from briskrl.nets.input_scaling import InputScaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class QNetwork(nn.Module):
 
     def __init__(self, obs: ArraySpec, actions: int, options: QOptions) -> None:
         super().__init__()
-        self.inputs = Inputs(obs)
+        self.inputs = InputScaling(obs)
         self.body = build_body(obs, options.body, actions)
         self.head = self._build_head(actions, options)
         self._noisy = [layer for layer in self.modules() if isinstance(layer, NoisyLinear)]

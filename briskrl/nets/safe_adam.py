@@ -1,4 +1,4 @@
-"""Optimiser steps that clip gradients and never apply one that is not finite."""
+"""Optimizer steps that clip gradients and never apply one that is not finite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOOK_EVERY = 64
 _FIRST_SCALE, _GROWTH, _BACKOFF, _GROWTH_INTERVAL = 2.0**16, 2.0, 0.5, 2000
 
 
-class GuardedAdam:
+class SafeAdam:
     """Adam over a network's flat parameters, with gradient clipping and a guard.
 
     On the CPU the norm is looked at before every step. On an accelerator nothing is waited for:
@@ -43,7 +43,7 @@ class GuardedAdam:
         eps: float,
         max_norm: float,
     ) -> None:
-        """Set up the optimiser.
+        """Set up the optimizer.
 
         Args:
             parameters: What is learnt.

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 RUN, LONGEST, SKIPPED, DONE, NORMS, COUNTERS = range(6)
-"""An optimiser's counters: updates in a row that were not finite, the most of them, how many in
+"""An optimizer's counters: updates in a row that were not finite, the most of them, how many in
 all; updates done, the sum of their norms."""

@@ -13,7 +13,7 @@ an idle machine, but not for cores that others keep busy.
 """
 
 
-class Retreat:
+class Backoff:
     """How long to do without other threads, while they cost more time than they save.
 
     A thread that has lost its core to another process is waited for. A retreat is the longer the

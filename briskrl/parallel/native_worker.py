@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from briskrl.compiler.jit import entry
-from briskrl.compiler.packed_args import Held
+from briskrl.compiler.jit import function_address
+from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.types import Ints
 from briskrl.parallel.kernels import native_worker as kernels
 from briskrl.parallel.kernels.spin_wait import PATIENCE, wait_for
 from briskrl.parallel.worker import Sign, Worker
 
-Subject = Held[Any]
+Subject = PackedArgs[Any]
 Work = Callable[[Subject, int], None]
 """A kernel that is called with a subject and a number."""
 
@@ -23,7 +23,7 @@ KEPT = 8
 """Subjects that may not be given up yet: more than the other thread can be at."""
 
 
-class Service:
+class NativeWorker:
     """Has a worker do compiled work, and keeps it in compiled code from one request to the next.
 
     Were it to use the interpreter in between, that would travel from core to core and back again,
@@ -40,25 +40,25 @@ class Service:
         self._requests = self._announcements = 0
         self._open = False
         # Compiled here and now: a thread would be at it while there is a request.
-        kernels.serve(self._board, PATIENCE)
+        kernels.worker_loop(self._board, PATIENCE)
 
     def begin(self, work: Work, subject: Subject, number: int = 0) -> None:
-        """Start the work on a subject; `finish` or `settle` must be called in between."""
+        """Start the work on a subject; `finish` or `cancel_or_wait` must be called in between."""
         self._requests += 1
         self._open = True
-        if not kernels.ask(self._board, *self._addresses(work, subject), number):
+        if not kernels.submit(self._board, *self._addresses(work, subject), number):
             self._worker.finish()
             self._board[kernels.STATE] = kernels.ASKED
             self._worker.begin(partial(_serve, self._board, self._entries))
 
-    def announce(self, work: Work, subject: Subject) -> int:
+    def prefetch(self, work: Work, subject: Subject) -> int:
         """The work on a subject will be asked for next: have it begun as soon as there is time.
 
         Returns:
             The number of the announcement, with which the work is called to begin.
         """
         self._announcements += 1
-        kernels.announce(self._board, *self._addresses(work, subject), self._announcements)
+        kernels.prefetch(self._board, *self._addresses(work, subject), self._announcements)
         return self._announcements
 
     @property
@@ -75,13 +75,13 @@ class Service:
         wait_for(*self.end)
         return int(self._board[kernels.TOOK_NS]), int(self._board[kernels.AHEAD_NS])
 
-    def settle(self) -> int:
+    def cancel_or_wait(self) -> int:
         """The work is no longer needed: wait for it only if somebody is at it.
 
         Returns:
             The nanoseconds that it has taken to compute.
         """
-        if kernels.take_back(self._board):
+        if kernels.cancel(self._board):
             self._requests -= 1
             return 0
         return self.finish()[0]
@@ -99,10 +99,10 @@ class Service:
         if found is None:
             if len(self._entries) == KEPT:
                 self._entries.pop(next(iter(self._entries)))
-            found = self._entries[work, subject] = entry(work, subject, 0)
+            found = self._entries[work, subject] = function_address(work, subject, 0)
         return found, subject.address
 
 
 def _serve(board: Ints, _entries: dict[tuple[Work, Subject], int], _: int) -> None:
     """Work at requests; what they are about stays alive meanwhile."""
-    kernels.serve(board, PATIENCE)
+    kernels.worker_loop(board, PATIENCE)

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from briskrl.compiler.packed_args import Held
+from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.types import Array
-from briskrl.parallel.backoff import Retreat
+from briskrl.parallel.backoff import Backoff
 from briskrl.parallel.kernels.queue import BOARD_SIZE, NEXT, PARTS
-from briskrl.parallel.native_worker import Service, Work
+from briskrl.parallel.native_worker import NativeWorker, Work
 from briskrl.parallel.worker import Worker
 
 MOST_PARTS = 2
@@ -29,7 +29,7 @@ as 7 to 9. More and smaller parts would even out more, but what they leave behin
 to be fetched from other cores."""
 
 
-class Errand(NamedTuple):
+class Job(NamedTuple):
     """What the work of a team is called with, held, besides the member's number."""
 
     board: Any
@@ -42,22 +42,22 @@ class Errand(NamedTuple):
     """Arrays that the work is about, held."""
 
 
-class Team:
+class ThreadTeam:
     """Does compiled work that is made of parts.
 
     Args:
         members: What each of the threads computes with, the calling thread's first.
     """
 
-    def __init__(self, members: tuple[Held[Any], ...]) -> None:
+    def __init__(self, members: tuple[PackedArgs[Any], ...]) -> None:
         self.size = len(members)
         self._members = members
         workers = [Worker(number) for number in range(1, self.size)]
-        self._services = [Service(worker) for worker in workers]
-        self._retreat = Retreat()
+        self._services = [NativeWorker(worker) for worker in workers]
+        self._backoff = Backoff()
         self._board = np.zeros(BOARD_SIZE, np.int64)
         self._bounds = np.zeros(MOST_PARTS * self.size + 1, np.int64)
-        self._errands: dict[Work, _Prepared] = {}
+        self._jobs: dict[Work, _Prepared] = {}
         weakref.finalize(self, _dismiss, workers)
 
     def run(self, work: Work, subject: tuple[Array, ...], bounds: tuple[int, ...]) -> None:
@@ -74,41 +74,41 @@ class Team:
         parts = len(bounds) - 1
         self._bounds[: parts + 1] = bounds
         self._board[NEXT], self._board[PARTS] = 0, parts
-        errand = self._errand(work, subject)
-        if min(parts, self.size) == 1 or self._retreat.goes_on():
-            work(errand, 0)
+        job = self._job(work, subject)
+        if min(parts, self.size) == 1 or self._backoff.goes_on():
+            work(job, 0)
         else:
-            self._run_together(work, errand, self._services[: parts - 1])
+            self._run_together(work, job, self._services[: parts - 1])
 
-    def _run_together(self, work: Work, errand: Held[Errand], services: list[Service]) -> None:
+    def _run_together(self, work: Work, job: PackedArgs[Job], services: list[NativeWorker]) -> None:
         begin, own_begin = perf_counter(), thread_time()
         for number, service in enumerate(services, 1):
-            service.begin(work, errand, number)
+            service.begin(work, job, number)
         try:
-            work(errand, 0)
+            work(job, 0)
         finally:
             work_s = thread_time() - own_begin
-            work_s += sum([service.settle() for service in services]) / 1e9
-        self._retreat.judge(perf_counter() - begin, work_s)
+            work_s += sum([service.cancel_or_wait() for service in services]) / 1e9
+        self._backoff.judge(perf_counter() - begin, work_s)
 
-    def _errand(self, work: Work, subject: tuple[Array, ...]) -> Held[Errand]:
+    def _job(self, work: Work, subject: tuple[Array, ...]) -> PackedArgs[Job]:
         kinds = [_kind_of(array) for array in subject]
-        found = self._errands.get(work)
+        found = self._jobs.get(work)
         if found is None or found.kinds != kinds:
-            held = Held(subject)
-            errand = Held(Errand(self._board, self._bounds, self._members, held))
-            found = self._errands[work] = _Prepared(kinds, held, errand)
+            held = PackedArgs(subject)
+            job = PackedArgs(Job(self._board, self._bounds, self._members, held))
+            found = self._jobs[work] = _Prepared(kinds, held, job)
         else:
-            found.subject.hold(subject)
-        return found.errand
+            found.subject.update(subject)
+        return found.job
 
 
 class _Prepared(NamedTuple):
     """An errand that arrays of some kinds can be put into."""
 
     kinds: list[tuple[Any, ...]]
-    subject: Held[tuple[Array, ...]]
-    errand: Held[Errand]
+    subject: PackedArgs[tuple[Array, ...]]
+    job: PackedArgs[Job]
 
 
 def _kind_of(array: Array) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import Bools, Decision, EpisodeStats, Ints, State, StepBuffers
 from briskrl.envs.base import PartialVecEnv
@@ -12,7 +12,7 @@ from briskrl.memory.base import Memory
 from briskrl.training.collector import Actor, load_view, saved_view
 
 
-class PartialCollector:
+class AsyncCollector:
     """Acts for the environments that have answered while the others are still at work.
 
     Every transition is stored once, in its environment's own order. Environments that the memory
@@ -24,7 +24,7 @@ class PartialCollector:
         actor: Who acts.
         memory: Where transitions go.
         timer: Where the time is counted.
-        clock: Where progress is counted.
+        counters: Where progress is counted.
         min_ready: How many environments to wait for.
         on_policy: Whether only what the present policy did may be stored.
     """
@@ -35,7 +35,7 @@ class PartialCollector:
         actor: Actor,
         memory: Memory,
         timer: PhaseTimer,
-        clock: Clock,
+        counters: Counters,
         *,
         min_ready: int,
         on_policy: bool,
@@ -44,7 +44,7 @@ class PartialCollector:
         self._actor = actor
         self._memory = memory
         self._timer = timer
-        self._clock = clock
+        self._counters = counters
         self._min_ready = min_ready
         self._on_policy = on_policy
         self._lockstep = bool(getattr(env, "lockstep", False))
@@ -62,13 +62,13 @@ class PartialCollector:
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
-        self.settle()
+        self.cancel_or_wait()
         self._env.start(seed, self.now)
 
     def collect(self) -> tuple[int, EpisodeStats]:
         """Send everybody who is free to work, then store what the first to finish bring."""
         timer = self._timer
-        wanted = self._lockstep or self._memory.accepts
+        wanted = self._lockstep or self._memory.has_room
         free = np.flatnonzero(~self._at_work & wanted)
         if len(free):
             with timer[Phase.ACT]:
@@ -76,18 +76,18 @@ class PartialCollector:
             with timer[Phase.ENV]:
                 self._env.send(self._chosen.action[free], free)
             self._at_work[free] = True
-            self._sent_at[free] = self._clock.updates
+            self._sent_at[free] = self._counters.updates
         with timer[Phase.ENV]:
             ids = self._receive()
         with timer[Phase.STORE]:
             stored = self._store(ids)
         with timer[Phase.LOG]:
             ended = self._env.drain_stats()
-        self._clock.env_steps += stored
-        self._clock.episodes += ended.count
+        self._counters.env_steps += stored
+        self._counters.episodes += ended.count
         return stored, ended
 
-    def settle(self) -> None:
+    def cancel_or_wait(self) -> None:
         """Wait for everybody at work and forget what they bring."""
         while self._at_work.any():
             self._receive()
@@ -103,7 +103,7 @@ class PartialCollector:
 
     def load_state(self, state: State) -> None:
         """Remember the saved observations; new episodes have to begin."""
-        self.settle()
+        self.cancel_or_wait()
         load_view(state.arrays, self.now)
 
     def _decide(self, ids: Ints) -> None:
@@ -113,7 +113,7 @@ class PartialCollector:
         if self.now.mask is not None and self._before.mask is not None:
             mask = np.take(self.now.mask, ids, axis=0, out=self._before.mask[:count], mode="clip")
         decision = Decision(self._decision.action[:count], self._decision.log_prob[:count])
-        self._actor.act(obs, mask, self._clock, decision)
+        self._actor.act(obs, mask, self._counters, decision)
         self._chosen.action[ids] = decision.action
         self._chosen.log_prob[ids] = decision.log_prob
 
@@ -127,9 +127,9 @@ class PartialCollector:
     def _store(self, ids: Ints) -> int:
         """Write what the envs `ids` have brought into the memory; how much of it was wanted."""
         now, before, after = self.now, self._before, self._after
-        wanted = self._memory.accepts[ids]
+        wanted = self._memory.has_room[ids]
         if self._on_policy:
-            wanted = wanted & (self._sent_at[ids] == self._clock.updates)
+            wanted = wanted & (self._sent_at[ids] == self._counters.updates)
         kept = ids[wanted]
         count = len(kept)
         np.take(now.obs, kept, axis=0, out=before.obs[:count], mode="clip")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.spec import EnvSpec
-from briskrl.core.types import Array, Bools, Decision, EpisodeStats, Row, State, StepBuffers
+from briskrl.core.types import Array, Bools, Decision, EpisodeStats, State, StepBuffers, StepSlot
 from briskrl.envs.base import VecEnv
 from briskrl.memory.base import Memory
 
@@ -15,7 +15,7 @@ from briskrl.memory.base import Memory
 class Actor(Protocol):
     """Whoever decides what environments do."""
 
-    def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
+    def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
         """Decide for N environments; writes `out`."""
         ...
 
@@ -36,7 +36,7 @@ class Collecting(Protocol):
         """Write some transitions; returns how many, and the episodes that ended."""
         ...
 
-    def settle(self) -> None:
+    def cancel_or_wait(self) -> None:
         """Wait for whatever is under way and forget it."""
         ...
 
@@ -58,7 +58,7 @@ class Collector:
     """Steps all environments once per call, with buffers allocated once."""
 
     def __init__(
-        self, env: VecEnv, actor: Actor, rows: Rows, timer: PhaseTimer, clock: Clock
+        self, env: VecEnv, actor: Actor, rows: StepSlots, timer: PhaseTimer, counters: Counters
     ) -> None:
         self._env = env
         self._rows = rows
@@ -67,7 +67,7 @@ class Collector:
         self._num_envs = env.num_envs
         self._timer = timer
         self._spans = [timer[phase] for phase in (Phase.ACT, Phase.ENV, Phase.STORE, Phase.LOG)]
-        self._clock = clock
+        self._counters = counters
 
     @property
     def now(self) -> StepBuffers:
@@ -88,11 +88,11 @@ class Collector:
     def collect(self) -> tuple[int, EpisodeStats]:
         """Advance every environment by one transition; returns N and the episodes that ended."""
         next_row, act, step_into, advance, drain_stats = self._calls
-        now, clock = self._timer.clock, self._clock
+        now, counters = self._timer.clock, self._counters
         row = next_row()
         before, decision = row.before, row.decision
         begin = now()
-        act(before.obs, before.mask, clock, decision)
+        act(before.obs, before.mask, counters, decision)
         acted = now()
         step_into(decision.action, row.after)
         stepped = now()
@@ -105,11 +105,11 @@ class Collector:
         stepping.add(stepped - acted)
         storing.add(stored - stepped)
         logging.add(logged - stored)
-        clock.env_steps += self._num_envs
-        clock.episodes += ended.count
+        counters.env_steps += self._num_envs
+        counters.episodes += ended.count
         return self._num_envs, ended
 
-    def settle(self) -> None:
+    def cancel_or_wait(self) -> None:
         """Nothing is ever under way between two calls."""
 
     @property
@@ -151,10 +151,10 @@ def load_view(arrays: dict[str, Array], now: StepBuffers) -> None:
         now.code[...] = arrays["code"]
 
 
-class Rows(Protocol):
+class StepSlots(Protocol):
     """Hands out the place of one vector step after another."""
 
-    def row(self) -> Row:
+    def row(self) -> StepSlot:
         """Where the next step goes; its `before` holds what to act on."""
         ...
 
@@ -163,7 +163,7 @@ class Rows(Protocol):
         ...
 
 
-class Staging:
+class DoubleBuffer:
     """Two sets of step buffers that take turns, each step copied into the memory.
 
     What was acted on stays readable while the environments write.
@@ -173,10 +173,10 @@ class Staging:
         self._memory = memory
         first, second = (StepBuffers.allocate(spec, num_envs) for _ in range(2))
         decision = Decision.allocate(spec, num_envs)
-        self._row = Row(first, decision, second)
-        self._other = Row(second, decision, first)
+        self._row = StepSlot(first, decision, second)
+        self._other = StepSlot(second, decision, first)
 
-    def row(self) -> Row:
+    def row(self) -> StepSlot:
         """Where the next step goes."""
         return self._row
 

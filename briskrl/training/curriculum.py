@@ -12,7 +12,7 @@ from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.resolve import stage_env_config
 
 
-def refuse_unlike_stages(config: TrainConfig) -> None:
+def check_stages(config: TrainConfig) -> None:
     """Make sure that one network fits all stages and the task itself.
 
     Raises:

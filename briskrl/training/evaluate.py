@@ -92,8 +92,8 @@ def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
     games = play_games(agent, episodes=episodes, seed=seed)
     return EvalResult(
         episodes=episodes,
-        mean_return=float(games.ret.mean()),
-        std_return=float(games.ret.std()),
+        mean_return=float(games.returns.mean()),
+        std_return=float(games.returns.std()),
         mean_score=float(games.score.mean()),
         std_score=float(games.score.std()),
         max_score=float(games.score.max()),
@@ -166,7 +166,7 @@ def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float6
             restart(buffers.terminated | buffers.truncated)
         ended = env.drain_stats()
         new = np.isnan(games[ended.env, 0])
-        columns = (ended.ret, ended.score, ended.steps, ended.won)
+        columns = (ended.returns, ended.score, ended.steps, ended.won)
         games[ended.env[new]] = np.stack([column[new] for column in columns], axis=1)
         missing -= int(new.sum())
     return games

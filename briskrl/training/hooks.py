@@ -6,13 +6,13 @@ from time import monotonic
 from typing import Protocol
 
 from briskrl.core.phase import Phase
-from briskrl.training.recorder import Run
+from briskrl.training.recorder import RunRecorder
 
 
 class Hook(Protocol):
     """Called between iterations; must be cheap when there is nothing to do."""
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: RunRecorder) -> None:
         """Look at the run and do what is due."""
         ...
 
@@ -24,12 +24,12 @@ class ReportHook:
         self._seconds = seconds
         self._due = monotonic() + seconds
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: RunRecorder) -> None:
         """Report if it is time."""
         now = monotonic()
         if now >= self._due:
             self._due = now + self._seconds
-            with run.session.timer[Phase.LOG]:
+            with run.trainer.timer[Phase.LOG]:
                 run.report()
 
 
@@ -41,18 +41,18 @@ class CheckpointHook:
         self._seconds = seconds
         self._due = monotonic() + seconds
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: RunRecorder) -> None:
         """Save if it is time."""
         if self._by_steps(run) or self._by_time():
-            with run.session.timer[Phase.SAVE]:
+            with run.trainer.timer[Phase.SAVE]:
                 run.save()
             self._due = monotonic() + self._seconds
 
-    def _by_steps(self, run: Run) -> bool:
+    def _by_steps(self, run: RunRecorder) -> bool:
         if not self._steps:
             return False
-        now = run.session.clock.env_steps
-        return now // self._steps > (now - run.session.last_collected) // self._steps
+        now = run.trainer.counters.env_steps
+        return now // self._steps > (now - run.trainer.last_collected) // self._steps
 
     def _by_time(self) -> bool:
         return self._seconds > 0 and monotonic() >= self._due

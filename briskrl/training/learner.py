@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 
 from briskrl.algos.base import OffPolicy, OnPolicy
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.registry import Registry
 from briskrl.core.spec import EnvSpec
@@ -19,7 +19,7 @@ from briskrl.memory.base import ReplayMemory, RolloutMemory
 
 if TYPE_CHECKING:
     from briskrl.algos.dqn.agent import DQN
-    from briskrl.algos.dqn.fused_engine import HeldTask
+    from briskrl.algos.dqn.fused_engine import PackedTask
     from briskrl.memory.prioritized import PrioritizedReplay
 
 MAX_UPDATES_PER_DRAW, MAX_BYTES_PER_DRAW = 32, 64 << 20
@@ -65,7 +65,7 @@ class ReplayLearner:
         memory: ReplayMemory,
         rng: np.random.Generator,
         timer: PhaseTimer,
-        clock: Clock,
+        counters: Counters,
         *,
         spec: EnvSpec,
         num_envs: int,
@@ -76,7 +76,7 @@ class ReplayLearner:
         self._memory = memory
         self._rng = rng
         self._timer = timer
-        self._clock = clock
+        self._counters = counters
         batch_bytes = batch_size * spec.obs.size * spec.obs.dtype.itemsize
         room = max(1, min(MAX_UPDATES_PER_DRAW, MAX_BYTES_PER_DRAW // batch_bytes))
         at_once = not memory.wants_feedback or "fused" in algo.engines.candidates
@@ -90,7 +90,7 @@ class ReplayLearner:
         left = updates
         while left > 0:
             count = self._learn_some(min(left, len(self.batch.index)))
-            self._clock.updates += count
+            self._counters.updates += count
             left -= count
 
     def draw(self, updates: int) -> Batch | None:
@@ -115,18 +115,18 @@ class ReplayLearner:
     def learn_drawn(self, updates: int) -> None:
         """Do updates that `draw` has drawn for and `turn_to_drawn` has turned to."""
         with self._timer[Phase.UPDATE]:
-            self._algo.update(self.batch, updates, self._clock)
-        self._clock.updates += updates
+            self._algo.update(self.batch, updates, self._counters)
+        self._counters.updates += updates
 
-    def prepare_drawn(self, updates: int) -> HeldTask:
+    def prepare_drawn(self, updates: int) -> PackedTask:
         """What a service needs to do such updates; `conclude_drawn` follows these."""
-        return cast("DQN", self._algo).prepare(self.batch, updates, self._clock)
+        return cast("DQN", self._algo).prepare(self.batch, updates, self._counters)
 
     def conclude_drawn(self, updates: int, ns: int) -> None:
         """A service has done such updates in so many nanoseconds."""
         cast("DQN", self._algo).conclude(self.batch, updates)
         self._timer[Phase.UPDATE].add(ns)
-        self._clock.updates += updates
+        self._counters.updates += updates
 
     def _learn_some(self, updates: int) -> int:
         """Do at most `updates` updates; returns how many."""
@@ -138,7 +138,7 @@ class ReplayLearner:
         with timer[Phase.SAMPLE]:
             memory.sample(self._rng, updates, self.batch)
         with timer[Phase.UPDATE]:
-            errors = self._algo.update(self.batch, updates, self._clock)
+            errors = self._algo.update(self.batch, updates, self._counters)
         if memory.wants_feedback:
             with timer[Phase.SAMPLE]:
                 memory.feedback(self.batch, updates, errors)
@@ -157,7 +157,7 @@ class ReplayLearner:
             if source is None:
                 return False
             cast("DQN", self._algo).update_by(
-                partial(update_in_turn, source), self.batch, updates, self._clock
+                partial(update_in_turn, source), self.batch, updates, self._counters
             )
             memory.take_back(source)
         return True
@@ -181,7 +181,7 @@ class RolloutLearner:
         memory: RolloutMemory,
         rng: np.random.Generator,
         timer: PhaseTimer,
-        clock: Clock,
+        counters: Counters,
         *,
         epochs: int,
         minibatches: int,
@@ -191,7 +191,7 @@ class RolloutLearner:
         self._memory = memory
         self._rng = rng
         self._timer = timer
-        self._clock = clock
+        self._counters = counters
         self._epochs = epochs
         self._minibatches = minibatches
         self._last = memory.part(0)
@@ -215,13 +215,13 @@ class RolloutLearner:
         """Learn from a rollout of which most is still empty."""
         if self._memory.reuses:
             old = replace(self._memory.rollouts()[0], age=1)
-            self._algo.digest([old], self._clock)
+            self._algo.compute_advantages([old], self._counters)
         self._digest()
         self._pass_over(self._minibatches, most=REHEARSED_UPDATES)
 
     def _digest(self) -> None:
         with self._timer[Phase.UPDATE]:
-            self._algo.digest(self._memory.rollouts(), self._clock)
+            self._algo.compute_advantages(self._memory.rollouts(), self._counters)
 
     def _pass_over(self, parts: int, most: int | None = None) -> bool:
         """One pass over all steps in a new order; whether learning should go on."""
@@ -230,10 +230,10 @@ class RolloutLearner:
         for k in range(parts if most is None else min(parts, most)):
             self._last = self._memory.part(k)
             with self._timer[Phase.UPDATE]:
-                goes_on = self._algo.update(self._last, self._clock)
+                goes_on = self._algo.update(self._last, self._counters)
             if not goes_on:
                 return False
-            self._clock.updates += 1
+            self._counters.updates += 1
         return True
 
 

@@ -14,13 +14,13 @@ from briskrl.envs.external import GIVEN, adapt
 from briskrl.training.config import TrainConfig
 from briskrl.training.hooks import CheckpointHook, Hook, ReportHook
 from briskrl.training.pretrain import pretrain
-from briskrl.training.recorder import Run
-from briskrl.training.reporter import Reporter, RunResult, Silent, StopReason
+from briskrl.training.recorder import RunRecorder
+from briskrl.training.reporter import Reporter, RunResult, SilentReporter, StopReason
 from briskrl.training.resolve import complete, load_config
 from briskrl.training.signals import StopRequest
 from briskrl.training.storage.atomic_files import replace as replace_file
-from briskrl.training.storage.run_dir import RunDir, refuse_taken
-from briskrl.training.trainer import Session
+from briskrl.training.storage.run_dir import RunDir, check_not_taken
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 
@@ -54,15 +54,15 @@ def train(
     config = replace(config, threads=config.num_threads)
     path = None if config.run_dir is None else Path(config.run_dir)
     if path is not None:
-        refuse_taken(path)
+        check_not_taken(path)
     # Whatever is wrong with the config shows here, before anything is written.
     with (
-        closing(Session(config, given)) as session,
+        closing(Trainer(config, given)) as trainer,
         RunDir.create(
             path, env=config.env, algo=config.algo, seed=config.seed, config_toml=to_toml(config)
         ) as folder,
     ):
-        return _go(session, folder, reporter or Silent(), hooks, resumed=False)
+        return _go(trainer, folder, reporter or SilentReporter(), hooks, resumed=False)
 
 
 def resume(
@@ -94,15 +94,15 @@ def resume(
             config = replace(config, steps=steps)
         if engine is not None:
             config = replace(config, engine=engine)
-        with closing(Session(config, None if env is None else adapt(env))) as session:
-            return _go(session, folder, reporter or Silent(), hooks, resumed=True)
+        with closing(Trainer(config, None if env is None else adapt(env))) as trainer:
+            return _go(trainer, folder, reporter or SilentReporter(), hooks, resumed=True)
 
 
 def _go(
-    session: Session, folder: RunDir, reporter: Reporter, hooks: Sequence[Hook], *, resumed: bool
+    trainer: Trainer, folder: RunDir, reporter: Reporter, hooks: Sequence[Hook], *, resumed: bool
 ) -> RunResult:
-    config = session.config
-    run = Run(session, folder, reporter)
+    config = trainer.config
+    run = RunRecorder(trainer, folder, reporter)
     own: list[Hook] = [
         ReportHook(config.log_seconds),
         CheckpointHook(steps=config.checkpoint_steps, seconds=config.checkpoint_seconds),
@@ -115,7 +115,7 @@ def _go(
             begun = True
             stopped = _pretrain(run, stop) or _iterate(run, [*own, *hooks], stop)
             run.report()
-            if session.pretrained:
+            if trainer.pretrained:
                 run.save()
             result = run.finish(stopped)
     except BaseException as error:
@@ -131,45 +131,45 @@ def _go(
     return result
 
 
-def _prepare(run: Run, *, resumed: bool) -> None:
-    session, config = run.session, run.session.config
-    run.announce(resumed=resumed)
+def _prepare(run: RunRecorder, *, resumed: bool) -> None:
+    trainer, config = run.trainer, run.trainer.config
+    run.prefetch(resumed=resumed)
     seconds = 0.0
     if config.warmup:
         # A continued run goes on with the engine it had, whatever is the fastest today.
-        seconds = warm_up(session, choose=not resumed) + run.calibrate()
+        seconds = warm_up(trainer, choose=not resumed) + run.calibrate()
     else:
-        session.start()
+        trainer.start()
     run.reporter.on_warmup(seconds)
     if resumed:
         run.load()
-        if _is_done(session):
+        if _is_done(trainer):
             raise ConfigError(
                 f"The run in {run.folder.path} has reached its budget "
-                f"({session.clock.env_steps:,} steps). Train it further with: "
-                f"brisk resume {run.folder.path} --steps {2 * session.clock.env_steps}"
+                f"({trainer.counters.env_steps:,} steps). Train it further with: "
+                f"brisk resume {run.folder.path} --steps {2 * trainer.counters.env_steps}"
             )
         replace_file(run.folder.config_path, to_toml(config).encode())
-    run.reporter.on_note(session.engine_note)
+    run.reporter.on_note(trainer.engine_note)
     run.begin(seconds)
 
 
-def _pretrain(run: Run, stop: StopRequest) -> StopReason | None:
+def _pretrain(run: RunRecorder, stop: StopRequest) -> StopReason | None:
     """Learn from a teacher, if one is wanted; returns why it was given up, if it was."""
-    session = run.session
-    if session.pretrained:
+    trainer = run.trainer
+    if trainer.pretrained:
         return None
-    pretrain(session, note=run.reporter.on_note, stops=lambda: stop.requested is not None)
+    pretrain(trainer, note=run.reporter.on_note, stops=lambda: stop.requested is not None)
     # Half of it cannot be continued exactly; without a checkpoint a resume begins again.
-    if session.pretrained:
+    if trainer.pretrained:
         run.save()
     return stop.requested
 
 
-def _iterate(run: Run, hooks: Sequence[Hook], stop: StopRequest) -> StopReason:
-    session = run.session
-    while not _is_done(session):
-        ended = session.iterate()
+def _iterate(run: RunRecorder, hooks: Sequence[Hook], stop: StopRequest) -> StopReason:
+    trainer = run.trainer
+    while not _is_done(trainer):
+        ended = trainer.iterate()
         run.record(ended)
         for hook in hooks:
             hook(run)
@@ -178,6 +178,6 @@ def _iterate(run: Run, hooks: Sequence[Hook], stop: StopRequest) -> StopReason:
     return "finished"
 
 
-def _is_done(session: Session) -> bool:
-    clock = session.clock
-    return session.config.budget.is_spent(clock.env_steps, clock.episodes)
+def _is_done(trainer: Trainer) -> bool:
+    counters = trainer.counters
+    return trainer.config.budget.is_spent(counters.env_steps, counters.episodes)

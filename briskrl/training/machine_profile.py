@@ -29,7 +29,7 @@ _PACKAGES = ("numba", "torch")
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineProfile:
     """A machine, and what was measured of it."""
 
     fingerprint: str
@@ -44,19 +44,19 @@ class Machine:
     calibration: Calibration
 
 
-def known_machine() -> Machine | None:
+def load_profile() -> MachineProfile | None:
     """This machine as it was measured before; None if it never was, or the file is broken."""
-    path = machine_file()
+    path = profile_path()
     try:
-        saved = msgspec.json.decode(path.read_bytes(), type=Machine)
+        saved = msgspec.json.decode(path.read_bytes(), type=MachineProfile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return saved if saved.fingerprint == fingerprint() else None
 
 
-def quick_machine() -> Machine:
+def quick_profile() -> MachineProfile:
     """This machine as it was measured before, or else measured in a moment and saved."""
-    known = known_machine()
+    known = load_profile()
     if known is not None:
         return known
     machine = _describe(calibrate_quickly())
@@ -64,15 +64,15 @@ def quick_machine() -> Machine:
     return machine
 
 
-def measure_machine(seconds: float) -> tuple[Machine, Path | None]:
+def measure_profile(seconds: float) -> tuple[MachineProfile, Path | None]:
     """This machine, measured thoroughly; and where that was saved, if it could be."""
     machine = _describe(calibrate(seconds, two_threads=num_cores() > 1))
     return machine, save(machine)
 
 
-def save(machine: Machine) -> Path | None:
+def save(machine: MachineProfile) -> Path | None:
     """Keep a machine's figures for later runs; None if there is no place for them."""
-    return keep(machine_file(), machine)
+    return keep(profile_path(), machine)
 
 
 def keep(path: Path, figures: Any) -> Path | None:
@@ -96,7 +96,7 @@ def keep(path: Path, figures: Any) -> Path | None:
     return path
 
 
-def machine_file() -> Path:
+def profile_path() -> Path:
     """Where this machine's figures are kept."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "briskrl" / f"machine-{fingerprint()}.json"
@@ -120,8 +120,8 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _describe(calibration: Calibration) -> Machine:
-    return Machine(
+def _describe(calibration: Calibration) -> MachineProfile:
+    return MachineProfile(
         fingerprint=fingerprint(),
         cpu=cpu_model(),
         architecture=binding.get_host_cpu_name(),

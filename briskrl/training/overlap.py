@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from briskrl.algos.dqn.kernels.updates import update_values
+from briskrl.algos.dqn.kernels.updates import run_updates
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
-from briskrl.core.types import Batch, EpisodeStats, Row
-from briskrl.parallel.backoff import Retreat
-from briskrl.parallel.native_worker import Service
+from briskrl.core.types import Batch, EpisodeStats, StepSlot
+from briskrl.parallel.backoff import Backoff
+from briskrl.parallel.native_worker import NativeWorker
 from briskrl.parallel.worker import Worker
-from briskrl.training.collector import Collecting, Rows
+from briskrl.training.collector import Collecting, StepSlots
 from briskrl.training.learner import ReplayLearner
 
 if TYPE_CHECKING:
     from briskrl.algos.dqn.agent import DQN
-    from briskrl.algos.dqn.fused_engine import FusedValues
+    from briskrl.algos.dqn.fused_engine import FusedDQNEngine
 
 
 class Overlap:
@@ -49,12 +49,12 @@ class Overlap:
     ) -> None:
         self._learner = learner
         self._algo = algo
-        self._engine: FusedValues = cast("FusedValues", algo.engines.now)
+        self._engine: FusedDQNEngine = cast("FusedDQNEngine", algo.engines.now)
         self._rng = rng
         self._timer = timer
         self._worker = Worker(1)
-        self._service = Service(self._worker)
-        self._retreat = Retreat()
+        self._service = NativeWorker(self._worker)
+        self._backoff = Backoff()
         self._under_way: _Updates | None = None
         self._begun = False
         self._begin = self._own_begin = self._learning_s = 0.0
@@ -81,15 +81,15 @@ class Overlap:
             self._learner.turn_to_drawn()
         self._under_way = _Updates(self.owed, self._algo.updates, drawn=drawn)
         self.owed, self._before_draw = 0, None
-        self._begun = not self._retreat.goes_on()
+        self._begun = not self._backoff.goes_on()
         if self._begun:
             self._begin, self._own_begin = perf_counter(), thread_time()
-            self._engine.expect(self._learner.batch)
+            self._engine.freeze_actor(self._learner.batch)
             self._begin_aside(self._under_way)
 
     def _begin_aside(self, updates: _Updates) -> None:
         if updates.drawn:
-            self._service.begin(update_values, self._learner.prepare_drawn(updates.number))
+            self._service.begin(run_updates, self._learner.prepare_drawn(updates.number))
         else:
             self._service.close()
             self._worker.begin(partial(self._learn_aside, updates))
@@ -108,7 +108,7 @@ class Overlap:
             self._before_draw = before
             # Alone, this would only be done earlier.
             if self._begun:
-                self._foretell(batch)
+                self._precompute_targets(batch)
         self.finish()
 
     def finish(self) -> None:
@@ -119,7 +119,7 @@ class Overlap:
         if self._begun:
             own_s = thread_time() - self._own_begin
             self._finish_aside(running)
-            self._retreat.judge(perf_counter() - self._begin, self._learning_s + own_s)
+            self._backoff.judge(perf_counter() - self._begin, self._learning_s + own_s)
         else:
             self._service.close()
             self._learn(running)
@@ -134,7 +134,7 @@ class Overlap:
                 took_ns, before_ns = self._service.finish()
             else:
                 error = self._worker.finish()
-        self._engine.rejoin()
+        self._engine.unfreeze_actor()
         if error is not None:
             raise error
         if served:
@@ -156,14 +156,14 @@ class Overlap:
             self._before_draw = None
             self._engine.forget()
 
-    def _foretell(self, batch: Batch) -> None:
+    def _precompute_targets(self, batch: Batch) -> None:
         running = self._under_way or _Updates(0, self._algo.updates, drawn=True)
         now = self._timer.clock
         begin = now()
         before = running.after + running.number
-        task = self._engine.foretell(batch, self.owed, running.after, before)
+        task = self._engine.precompute_targets(batch, self.owed, running.after, before)
         if task is not None:
-            self._engine.announce(batch, self._service.announce(update_values, task))
+            self._engine.prefetch(batch, self._service.prefetch(run_updates, task))
         # The phase itself has been entered by the thread that does the updates.
         self._timer[Phase.UPDATE].add(now() - begin)
 
@@ -189,15 +189,15 @@ class _Updates(NamedTuple):
     """Whether their batch was drawn beforehand."""
 
 
-class AwaitedRows:
+class DeferredSlots:
     """Rows whose steps enter the memory only when nobody draws from it."""
 
-    def __init__(self, rows: Rows, overlap: Overlap, timer: PhaseTimer) -> None:
+    def __init__(self, rows: StepSlots, overlap: Overlap, timer: PhaseTimer) -> None:
         self._rows = rows
         self._overlap = overlap
         self._timer = timer
 
-    def row(self) -> Row:
+    def row(self) -> StepSlot:
         """Where the next step goes."""
         return self._rows.row()
 
@@ -212,7 +212,7 @@ class AwaitedRows:
         self._rows.advance()
 
 
-def refuse_overlap(*, replays: bool, partial: bool, engine: str) -> None:
+def check_overlap(*, replays: bool, partial: bool, engine: str) -> None:
     """Say why collecting and learning cannot overlap here, if they cannot.
 
     Raises:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.types import Array, Bools, Decision
 from briskrl.envs.teachers import Teacher, make_teacher
 from briskrl.training.collector import Collecting
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 
 UPDATES_AT_ONCE = 64
 """Updates on replayed transitions between two looks at whether to stop."""
@@ -22,20 +22,20 @@ NOTE_EVERY_S = 10.0
 """Seconds between two notes on how far it is."""
 
 
-class TaughtActor:
+class TeacherActor:
     """Decides what a teacher would do; see Algorithm.act."""
 
     def __init__(self, teacher: Teacher) -> None:
         self._teacher = teacher
 
-    def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
+    def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
         """Write the teacher's actions; chances mean nothing here."""
         out.action[...] = self._teacher.actions()
         out.log_prob.fill(0)
 
 
 def pretrain(
-    session: Session,
+    trainer: Trainer,
     *,
     note: Callable[[str], None] = lambda text: None,
     stops: Callable[[], bool] = lambda: False,
@@ -46,7 +46,7 @@ def pretrain(
     random streams, and the teacher's transitions in a replay memory.
 
     Args:
-        session: What to pretrain, started.
+        trainer: What to pretrain, started.
         note: Is told what happens.
         stops: Whether to give up.
 
@@ -54,74 +54,74 @@ def pretrain(
         How the loss fell: cross entropies, or value and margin losses. None if it was given up; the
         session is in no state to be saved then.
     """
-    if session.pretrained:
+    if trainer.pretrained:
         return []
-    config = session.config
+    config = trainer.config
     name = config.algo_config.pretrain_from
     note(f"pretraining: {name} plans its games")
-    teacher = make_teacher(config.env, name, session.env)
-    counted, earned = session.clock.state(), session.cadence.state()
-    collector = session.build_collector(TaughtActor(teacher))
-    collector.start(session.start_seed)
-    replays = not hasattr(session.memory, "row")
-    with session.algo.imitating():
-        losses = (_replayed if replays else _rolled_out)(session, collector, note, stops)
-    played, updates = session.clock.env_steps, session.clock.updates
-    session.clock.load_state(counted)
-    session.cadence.load_state(earned)
+    teacher = make_teacher(config.env, name, trainer.env)
+    counted, earned = trainer.counters.state(), trainer.cadence.state()
+    collector = trainer.build_collector(TeacherActor(teacher))
+    collector.start(trainer.start_seed)
+    replays = not hasattr(trainer.memory, "row")
+    with trainer.algo.behavior_cloning():
+        losses = (_replayed if replays else _rolled_out)(trainer, collector, note, stops)
+    played, updates = trainer.counters.env_steps, trainer.counters.updates
+    trainer.counters.load_state(counted)
+    trainer.cadence.load_state(earned)
     if losses is None:
         return None
     change = f", loss {losses[0]:.3f} at first, {losses[-1]:.3f} now" if losses else ""
     note(f"pretrained: {played:,} steps of {name}, {updates:,} updates{change}")
     if not replays:
-        session.memory.clear()
-    session.algo.progress(session.clock)
-    session.start()
-    session.pretrained = True
+        trainer.memory.clear()
+    trainer.algo.progress(trainer.counters)
+    trainer.start()
+    trainer.pretrained = True
     return losses
 
 
 def _rolled_out(
-    session: Session,
+    trainer: Trainer,
     collector: Collecting,
     note: Callable[[str], None],
     stops: Callable[[], bool],
 ) -> list[float] | None:
     """Imitate whole rollouts until all updates are done; returns their losses."""
     losses: list[float] = []
-    wanted, clock = session.config.algo_config.pretrain_steps, session.clock
+    wanted, counters = trainer.config.algo_config.pretrain_steps, trainer.counters
     progress = _Progress(wanted, note)
-    first = clock.updates
-    while clock.updates - first < wanted:
+    first = counters.updates
+    while counters.updates - first < wanted:
         due = 0
         while not due:
-            due = session.cadence.due(collector.collect()[0])
-        session.learner.learn(due)
-        losses.append(session.algo.progress(clock)["policy_loss"])
-        progress.tell(clock.updates - first, losses[-1])
+            due = trainer.cadence.due(collector.collect()[0])
+        trainer.learner.learn(due)
+        losses.append(trainer.algo.progress(counters)["policy_loss"])
+        progress.tell(counters.updates - first, losses[-1])
         if stops():
             return None
     return losses
 
 
 def _replayed(
-    session: Session,
+    trainer: Trainer,
     collector: Collecting,
     note: Callable[[str], None],
     stops: Callable[[], bool],
 ) -> list[float] | None:
     """Fill the memory with the teacher's games, then learn; returns some losses."""
-    config, losses = session.config.algo_config, []
+    config, losses = trainer.config.algo_config, []
     collected = 0
     while collected < min(config.pretrain_transitions, config.buffer_size):
         collected += collector.collect()[0]
         if stops():
             return None
-    session.memory.cut(collector.now)
+    trainer.memory.cut(collector.now)
     progress = _Progress(config.pretrain_steps, note)
     for left in range(config.pretrain_steps, 0, -UPDATES_AT_ONCE):
-        session.learner.learn(min(left, UPDATES_AT_ONCE))
-        losses.append(session.algo.progress(session.clock)["loss"])
+        trainer.learner.learn(min(left, UPDATES_AT_ONCE))
+        losses.append(trainer.algo.progress(trainer.counters)["loss"])
         progress.tell(config.pretrain_steps - max(0, left - UPDATES_AT_ONCE), losses[-1])
         if stops():
             return None

@@ -6,7 +6,8 @@ import numpy as np
 
 from briskrl.core.types import EpisodeStats, State
 
-_FIELDS = ("ret", "score", "steps", "won")
+_FIELDS = {"returns": "ret", "score": "score", "steps": "steps", "won": "won"}
+"""Attributes of EpisodeStats, and the names of their arrays in a checkpoint."""
 
 
 class RecentEpisodes:
@@ -26,7 +27,7 @@ class RecentEpisodes:
     @property
     def mean_return(self) -> float | None:
         """None before the first episode has ended, as all means here."""
-        return self._mean("ret")
+        return self._mean("returns")
 
     @property
     def mean_score(self) -> float | None:
@@ -61,13 +62,13 @@ class RecentEpisodes:
     def state(self) -> State:
         """The ring, for a checkpoint."""
         return State(
-            {name: ring.copy() for name, ring in self._ring.items()}, {"total": self.total}
+            {_FIELDS[name]: ring.copy() for name, ring in self._ring.items()}, {"total": self.total}
         )
 
     def load_state(self, state: State) -> None:
         """Continue from what `state` gave; the sizes must be equal."""
         for name, ring in self._ring.items():
-            ring[:] = state.arrays[name]
+            ring[:] = state.arrays[_FIELDS[name]]
         self.total = int(state.scalars["total"])
 
     def _mean(self, name: str) -> float | None:

@@ -18,8 +18,8 @@ from briskrl.training.storage.log_sinks import TensorBoardSink
 from briskrl.training.storage.metrics import MetricLog
 from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.storage.safetensors_io import write_tensors
-from briskrl.training.trainer import Session
-from briskrl.training.utilization import Effort, Gauge
+from briskrl.training.trainer import Trainer
+from briskrl.training.utilization import Utilization, UtilizationMeter
 
 
 class _Mark(NamedTuple):
@@ -32,14 +32,14 @@ class _Mark(NamedTuple):
     fraction: float
 
 
-class Run:
+class RunRecorder:
     """Everything a running session writes, and the numbers it is asked for."""
 
-    def __init__(self, session: Session, folder: RunDir, reporter: Reporter) -> None:
-        self.session = session
+    def __init__(self, trainer: Trainer, folder: RunDir, reporter: Reporter) -> None:
+        self.trainer = trainer
         self.folder = folder
         self.reporter = reporter
-        config = session.config
+        config = trainer.config
         self.checkpointer = Checkpointer(folder.checkpoints, config.keep_checkpoints)
         sinks = [TensorBoardSink(folder.tensorboard)] if config.tensorboard else []
         self.log = MetricLog(folder.path, flush_s=config.log_seconds, sinks=sinks)
@@ -48,8 +48,8 @@ class Run:
         self._stage = 0
         self._saved_step = -1
         self._first = self._last = _Mark(0.0, 0.0, 0, 0, 0.0)
-        self._gauge = Gauge(
-            session.algo.flops(config.num_envs), on_cpu=session.device.type == "cpu"
+        self._gauge = UtilizationMeter(
+            trainer.algo.flops(config.num_envs), on_cpu=trainer.device.type == "cpu"
         )
         self._wall_begin = self._cpu_begin = 0.0
 
@@ -62,28 +62,28 @@ class Run:
         saved = self.checkpointer.load()
         for note in saved.notes:
             self.reporter.on_note(note)
-        self.session.load_parts(saved.parts, saved.clock)
-        self.checkpointer.load_memory(saved, self.session.memory)
-        if not self.session.collector.is_exact:
-            self.session.restart_envs()
+        self.trainer.load_parts(saved.parts, saved.counters)
+        self.checkpointer.load_memory(saved, self.trainer.memory)
+        if not self.trainer.collector.is_exact:
+            self.trainer.restart_envs()
             self.reporter.on_note(
                 "not bit-exact: these environments cannot be saved, so new episodes begin"
             )
         logs = saved.parts["logs"]
         self.recent.load_state(State(logs.arrays, logs.scalars["recent"]))
         self.log.truncate_to(logs.scalars["offsets"])
-        self._saved_step = self.session.clock.env_steps
+        self._saved_step = self.trainer.counters.env_steps
         self.reporter.on_note(f"continuing from step {self._saved_step:,}")
 
-    def announce(self, *, resumed: bool) -> None:
+    def prefetch(self, *, resumed: bool) -> None:
         """Tell the reporter what is about to run."""
-        config = self.session.config
+        config = self.trainer.config
         self.reporter.on_start(
             RunInfo(
                 run_dir=str(self.folder.path),
                 env=config.env,
                 algo=config.algo,
-                device=str(self.session.device),
+                device=str(self.trainer.device),
                 threads=config.num_threads,
                 overlap=config.overlap,
                 num_envs=config.num_envs,
@@ -91,12 +91,12 @@ class Run:
                 resumed=resumed,
             )
         )
-        for note in getattr(self.session.env, "notes", ()):
+        for note in getattr(self.trainer.env, "notes", ()):
             self.reporter.on_note(note)
-        if self.session.memory_note is not None:
-            self.reporter.on_note(self.session.memory_note)
+        if self.trainer.memory_note is not None:
+            self.reporter.on_note(self.trainer.memory_note)
         if config.curriculum:
-            self.reporter.on_note(f"curriculum: {self.session.curriculum.describe()}")
+            self.reporter.on_note(f"curriculum: {self.trainer.curriculum.describe()}")
 
     def calibrate(self) -> float:
         """Find out what this machine can do, if nobody has yet; returns the seconds it took."""
@@ -104,46 +104,46 @@ class Run:
 
     def begin(self, warmup_s: float) -> None:
         """Record that training begins, and start the clocks that results are measured by."""
-        config = self.session.config
-        exact = self.session.collector.is_exact
+        config = self.trainer.config
+        exact = self.trainer.collector.is_exact
         self.folder.begin_session(
             seed=config.seed,
             threads=config.num_threads,
             exactness="bit-exact" if exact else "not bit-exact: env",
         )
         self._warmup_s = warmup_s
-        self._stage = self.session.curriculum.stage
-        self.session.timer.reset()
+        self._stage = self.trainer.curriculum.stage
+        self.trainer.timer.reset()
         self._wall_begin = perf_counter()
         self._cpu_begin = process_time()
         self._first = self._last = self._mark()._replace(wall_s=0.0, cpu_s=0.0)
 
     def record(self, ended: EpisodeStats) -> None:
         """Take note of ended episodes."""
-        with self.session.timer[Phase.LOG]:
+        with self.trainer.timer[Phase.LOG]:
             if ended.count:
                 self.recent.add(ended)
-                self.log.episodes(self.session.clock.env_steps, ended)
+                self.log.episodes(self.trainer.counters.env_steps, ended)
             self.log.tick()
             self._tell_stage()
 
     def _tell_stage(self) -> None:
         """Say so when a stage of the curriculum has been mastered."""
-        curriculum = self.session.curriculum
+        curriculum = self.trainer.curriculum
         if curriculum.stage != self._stage:
             self._stage = curriculum.stage
             self.recent = RecentEpisodes()
-            at = f"after {self.session.clock.env_steps:,} steps"
+            at = f"after {self.trainer.counters.env_steps:,} steps"
             self.reporter.on_note(f"stage {self._stage} mastered {at}; now {curriculum.describe()}")
 
     def report(self) -> None:
         """Write a row of metrics and the status file, and tell the reporter."""
-        extras = self.session.algo.progress(self.session.clock)
+        extras = self.trainer.algo.progress(self.trainer.counters)
         progress = self._progress(extras)
         row = asdict(progress)
         phases = row.pop("phases")
-        if self.session.config.curriculum:
-            extras["stage"] = self.session.curriculum.stage + 1
+        if self.trainer.config.curriculum:
+            extras["stage"] = self.trainer.curriculum.stage + 1
         self.log.metrics({**row, **extras})
         self.log.phases({"env_steps": progress.env_steps, **phases})
         self.folder.write_status({"state": "running", **row})
@@ -151,10 +151,10 @@ class Run:
 
     def save(self) -> None:
         """Write a checkpoint and the policy, unless this very moment is saved already."""
-        step = self.session.clock.env_steps
+        step = self.trainer.counters.env_steps
         if step == self._saved_step:
             return
-        state = self.session.state()
+        state = self.trainer.state()
         recent = self.recent.state()
         state.parts["logs"] = State(
             recent.arrays, {"recent": recent.scalars, "offsets": self.log.offsets()}
@@ -167,7 +167,7 @@ class Run:
         """Save the batch that training broke on; returns the error with its place added."""
         path = self.folder.path / "diverged_batch.safetensors"
         path.unlink(missing_ok=True)
-        batch = self.session.learner.batch
+        batch = self.trainer.learner.batch
         arrays = {name: array for name, array in asdict(batch).items() if array is not None}
         write_tensors(path, arrays)
         return DivergedError(f"{error} The batch is in {path}; the last checkpoint is intact.")
@@ -177,7 +177,7 @@ class Run:
         result = self._result(stopped)
         row = {name: value for name, value in asdict(result).items() if name != "phases"}
         self.folder.write_status(
-            {"state": stopped, "total_steps": self.session.config.budget.steps, **row}
+            {"state": stopped, "total_steps": self.trainer.config.budget.steps, **row}
         )
         self.folder.end_session(stopped)
         return result
@@ -187,19 +187,19 @@ class Run:
         self.log.close()
 
     def _progress(self, extras: dict[str, float]) -> Progress:
-        clock = self.session.clock
+        counters = self.trainer.counters
         last, now = self._last, self._mark()
         self._last = now
         seconds = max(1e-9, now.wall_s - last.wall_s)
         speed = (now.fraction - last.fraction) / seconds
         effort = self._effort(last, now)
         return Progress(
-            env_steps=clock.env_steps,
-            total_steps=clock.total_steps,
-            fraction=clock.fraction,
-            eta_s=(1 - clock.fraction) / speed if speed > 0 else None,
-            episodes=clock.episodes,
-            updates=clock.updates,
+            env_steps=counters.env_steps,
+            total_steps=counters.total_steps,
+            fraction=counters.fraction,
+            eta_s=(1 - counters.fraction) / speed if speed > 0 else None,
+            episodes=counters.episodes,
+            updates=counters.updates,
             wall_s=now.wall_s,
             cpu_s=now.cpu_s,
             steps_per_s=(now.env_steps - last.env_steps) / seconds,
@@ -209,24 +209,24 @@ class Run:
             mean_score=self.recent.mean_score,
             epsilon=extras.get("epsilon"),
             loss=extras.get("loss"),
-            phases=self.session.timer.seconds(),
+            phases=self.trainer.timer.seconds(),
         )
 
     def _result(self, stopped: StopReason) -> RunResult:
-        session, clock = self.session, self.session.clock
+        trainer, counters = self.trainer, self.trainer.counters
         now = self._mark()
         effort = self._effort(self._first, now)
         return RunResult(
             run_dir=str(self.folder.path),
-            algo=session.config.algo,
-            env=session.config.env,
-            seed=session.config.seed,
-            env_steps=clock.env_steps,
-            episodes=clock.episodes,
-            steps_per_episode=clock.env_steps / clock.episodes if clock.episodes else None,
-            updates=clock.updates,
-            updates_per_transition=clock.updates / max(1, session.cadence.earning),
-            learning_starts=session.cadence.starts,
+            algo=trainer.config.algo,
+            env=trainer.config.env,
+            seed=trainer.config.seed,
+            env_steps=counters.env_steps,
+            episodes=counters.episodes,
+            steps_per_episode=counters.env_steps / counters.episodes if counters.episodes else None,
+            updates=counters.updates,
+            updates_per_transition=counters.updates / max(1, trainer.cadence.earning),
+            learning_starts=trainer.cadence.starts,
             wall_s=now.wall_s,
             cpu_s=now.cpu_s,
             warmup_s=self._warmup_s,
@@ -235,24 +235,24 @@ class Run:
             achieved_gflops=effort.achieved_gflops,
             machine_gflops=effort.machine_gflops,
             machine_fraction=effort.machine_fraction,
-            phases=session.timer.seconds(),
+            phases=trainer.timer.seconds(),
             mean_return=self.recent.mean_return,
             mean_score=self.recent.mean_score,
-            exact_resume=session.collector.is_exact,
+            exact_resume=trainer.collector.is_exact,
             stopped=stopped,
         )
 
     def _mark(self) -> _Mark:
-        clock = self.session.clock
+        counters = self.trainer.counters
         return _Mark(
             wall_s=perf_counter() - self._wall_begin,
             cpu_s=process_time() - self._cpu_begin,
-            env_steps=clock.env_steps,
-            updates=clock.updates,
-            fraction=clock.fraction,
+            env_steps=counters.env_steps,
+            updates=counters.updates,
+            fraction=counters.fraction,
         )
 
-    def _effort(self, begin: _Mark, end: _Mark) -> Effort:
+    def _effort(self, begin: _Mark, end: _Mark) -> Utilization:
         return self._gauge.effort(
             steps=end.env_steps - begin.env_steps,
             updates=end.updates - begin.updates,
@@ -260,13 +260,13 @@ class Run:
         )
 
     def _policy_description(self) -> dict[str, JSON]:
-        config, spec = self.session.config, self.session.env.env_spec
+        config, spec = self.trainer.config, self.trainer.env.env_spec
         return {
             "algo": config.algo,
             "algo_config": to_dict(config.algo_config),
             "env": config.env,
             "env_config": to_dict(config.env_config),
-            "env_steps": self.session.clock.env_steps,
+            "env_steps": self.trainer.counters.env_steps,
             "seed": config.seed,
             "obs": {
                 "shape": list(spec.obs.shape),

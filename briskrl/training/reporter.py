@@ -117,7 +117,7 @@ class Reporter(Protocol):
         ...
 
 
-class Silent:
+class SilentReporter:
     """Listens and says nothing."""
 
     def on_start(self, info: RunInfo) -> None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from briskrl.algos.base import Algorithm
 from briskrl.algos.registry import ALGOS
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.phase import PhaseTimer
 from briskrl.core.registry import load_object
 from briskrl.core.rng import Streams, derive_seed
@@ -14,23 +14,23 @@ from briskrl.core.spec import EnvSpec
 from briskrl.core.types import EpisodeStats, ObsCodec, State
 from briskrl.envs.base import CodedVecEnv, PartialVecEnv, VecEnv
 from briskrl.envs.make import make_env
-from briskrl.envs.teachers import refuse_teacher
+from briskrl.envs.teachers import check_teacher
 from briskrl.memory.base import Memory, ReplayMemory, RolloutMemory
 from briskrl.memory.registry import MEMORIES
 from briskrl.nets.compute import Compute
-from briskrl.training.async_collector import PartialCollector
-from briskrl.training.collector import Actor, Collecting, Collector, Rows, Staging
+from briskrl.training.async_collector import AsyncCollector
+from briskrl.training.collector import Actor, Collecting, Collector, DoubleBuffer, StepSlots
 from briskrl.training.config import TrainConfig
-from briskrl.training.curriculum import Curriculum, refuse_unlike_stages
+from briskrl.training.curriculum import Curriculum, check_stages
 from briskrl.training.device import Arithmetic, choose_device
 from briskrl.training.learner import LEARNERS, Learner, ReplayLearner
-from briskrl.training.overlap import AwaitedRows, Overlap, refuse_overlap
+from briskrl.training.overlap import DeferredSlots, Overlap, check_overlap
 from briskrl.training.resolve import stage_env_config
 from briskrl.training.storage.checkpoint import RunState
-from briskrl.training.update_schedule import CADENCES, Cadence
+from briskrl.training.update_schedule import SCHEDULES, UpdateSchedule
 
 
-class Session:
+class Trainer:
     """Environment, algorithm, memory, cadence and learner of one run, and one iteration of it.
 
     Args:
@@ -42,13 +42,13 @@ class Session:
         self.config = config
         self.device = choose_device(config.device)
         budget = config.budget
-        self.clock = Clock(total_steps=budget.steps, total_episodes=budget.episodes)
+        self.counters = Counters(total_steps=budget.steps, total_episodes=budget.episodes)
         self.timer = PhaseTimer()
         self.streams = Streams(config.seed)
-        refuse_unlike_stages(config)
+        check_stages(config)
         teacher = getattr(config.algo_config, "pretrain_from", None)
         if teacher is not None:
-            refuse_teacher(config.env, teacher)
+            check_teacher(config.env, teacher)
         self.pretrained = teacher is None
         """Whether all has been learnt from the teacher, if there is one."""
         self.curriculum = Curriculum(config.curriculum)
@@ -91,7 +91,7 @@ class Session:
         else:
             self.last_collected, ended = self.overlap.collect(self.collector)
             self.overlap.earn(self.cadence.due(self.last_collected))
-        self.clock.iterations += 1
+        self.counters.iterations += 1
         if self.curriculum.observe(self.last_collected, ended):
             self.curriculum.promote()
             self._enter_stage()
@@ -100,7 +100,7 @@ class Session:
     def restart_envs(self) -> None:
         """Begin new episodes everywhere, for environments that cannot go on where they were."""
         self._cut()
-        self.collector.start(derive_seed(self.config.seed, f"env after {self.clock.env_steps}"))
+        self.collector.start(derive_seed(self.config.seed, f"env after {self.counters.env_steps}"))
 
     def state(self) -> RunState:
         """Everything that decides how the run goes on."""
@@ -122,9 +122,9 @@ class Session:
             "curriculum": self.curriculum.state(),
             "bookkeeping": bookkeeping,
         }
-        return RunState(parts=parts, clock=self.clock.state(), memory=self.memory)
+        return RunState(parts=parts, counters=self.counters.state(), memory=self.memory)
 
-    def load_parts(self, parts: dict[str, State], clock: dict[str, int]) -> None:
+    def load_parts(self, parts: dict[str, State], counters: dict[str, int]) -> None:
         """Continue from saved parts; the memory's chunks are loaded by the checkpointer."""
         self.curriculum.load_state(parts["curriculum"])
         if self.curriculum.stage != self._env_stage:
@@ -141,7 +141,7 @@ class Session:
             self.overlap.owed = bookkeeping["owed"]
         self.streams.load_state(bookkeeping["streams"])
         self.pretrained = bookkeeping.get("pretrained", True)
-        self.clock.load_state(clock)
+        self.counters.load_state(counters)
 
     def close(self) -> None:
         """Release the environments and give the process its settings back."""
@@ -162,7 +162,7 @@ class Session:
 
     def _cut(self) -> None:
         """End the episodes under way, also in the memory."""
-        self.collector.settle()
+        self.collector.cancel_or_wait()
         if self.overlap is not None:
             self.overlap.forget()
         self.memory.cut(self.collector.now)
@@ -183,7 +183,7 @@ class Session:
             threads=config.num_threads,
         )
 
-    def _build_parts(self, spec: EnvSpec) -> tuple[Memory, Cadence, Learner]:
+    def _build_parts(self, spec: EnvSpec) -> tuple[Memory, UpdateSchedule, Learner]:
         num_envs = self.config.num_envs
         parts = self.config.algo_config.parts(num_envs)
         options = parts.memory_options
@@ -195,12 +195,12 @@ class Session:
             memory,
             self.streams["sample"],
             self.timer,
-            self.clock,
+            self.counters,
             spec=spec,
             num_envs=num_envs,
             **parts.learner_options,
         )
-        return memory, CADENCES.get(parts.cadence)(**parts.cadence_options), learner
+        return memory, SCHEDULES.get(parts.cadence)(**parts.cadence_options), learner
 
     @property
     def _codec(self) -> ObsCodec | None:
@@ -223,7 +223,7 @@ class Session:
 
     def _build_overlap(self) -> Overlap:
         engines = self.algo.engines
-        refuse_overlap(
+        check_overlap(
             replays=not hasattr(self.memory, "row"),
             partial=getattr(self.env, "partial", False),
             engine=engines.name,
@@ -237,23 +237,23 @@ class Session:
         holds_rollouts = hasattr(memory, "row")
         if getattr(env, "partial", False):
             partial = cast(PartialVecEnv, env)
-            return PartialCollector(
+            return AsyncCollector(
                 partial,
                 actor,
                 memory,
                 self.timer,
-                self.clock,
+                self.counters,
                 min_ready=partial.min_ready,
                 on_policy=holds_rollouts,
             )
-        rows: Rows
+        rows: StepSlots
         if holds_rollouts:
             rows = cast(RolloutMemory, memory)
         else:
-            rows = Staging(memory, env.env_spec, env.num_envs)
+            rows = DoubleBuffer(memory, env.env_spec, env.num_envs)
         if self.overlap is not None:
-            rows = AwaitedRows(rows, self.overlap, self.timer)
-        return Collector(env, actor, rows, self.timer, self.clock)
+            rows = DeferredSlots(rows, self.overlap, self.timer)
+        return Collector(env, actor, rows, self.timer, self.counters)
 
 
 def build_algorithm(config: TrainConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> Any:

@@ -9,7 +9,7 @@ from typing import Protocol
 from briskrl.core.registry import Registry
 
 
-class Cadence(Protocol):
+class UpdateSchedule(Protocol):
     """Turns collected transitions into updates due."""
 
     starts: int
@@ -33,7 +33,7 @@ class Cadence(Protocol):
         ...
 
 
-class Ratio:
+class RatioSchedule:
     """A fixed number of updates per transition.
 
     After k transitions past the first `starts`, exactly floor(k * ratio) updates have been issued,
@@ -70,7 +70,7 @@ class Ratio:
         self._issued = int(state["issued"])
 
 
-class OnFull:
+class RolloutSchedule:
     """All updates at once, whenever another rollout's worth of transitions has been collected.
 
     With `reuse` the rollouts before it are learnt from as well, as soon as there are any.
@@ -113,6 +113,6 @@ class OnFull:
         self._collected = int(state["collected"])
 
 
-CADENCES: Registry[Callable[..., Cadence]] = Registry("cadence")
-CADENCES.add("ratio", Ratio)
-CADENCES.add("on-full", OnFull)
+SCHEDULES: Registry[Callable[..., UpdateSchedule]] = Registry("cadence")
+SCHEDULES.add("ratio", RatioSchedule)
+SCHEDULES.add("on-full", RolloutSchedule)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from briskrl.algos.flops import Flops
-from briskrl.training.machine_profile import known_machine, quick_machine
+from briskrl.training.machine_profile import load_profile, quick_profile
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class Utilization:
     """Arithmetic of a stretch of training; None where nothing can be said.
 
     Rates are per CPU second, so that two threads are compared with twice what one could do.
@@ -25,7 +25,7 @@ class Effort:
     machine_fraction: float | None
 
 
-class Gauge:
+class UtilizationMeter:
     """Turns transitions, updates and CPU seconds into an Effort.
 
     Args:
@@ -36,7 +36,7 @@ class Gauge:
     def __init__(self, flops: Flops, *, on_cpu: bool) -> None:
         self._flops = flops
         self._on_cpu = on_cpu
-        known = known_machine() if on_cpu else None
+        known = load_profile() if on_cpu else None
         self.machine_gflops = None if known is None else known.calibration.gflops
         """None if it was never measured."""
 
@@ -44,15 +44,15 @@ class Gauge:
         """Measure the machine unless that was done before; returns the seconds it took."""
         begin = perf_counter()
         if self._on_cpu and self.machine_gflops is None:
-            self.machine_gflops = quick_machine().calibration.gflops
+            self.machine_gflops = quick_profile().calibration.gflops
         return perf_counter() - begin
 
-    def effort(self, *, steps: int, updates: int, cpu_s: float) -> Effort:
+    def effort(self, *, steps: int, updates: int, cpu_s: float) -> Utilization:
         """What so many transitions and updates in so many CPU seconds amount to."""
         total = self._flops.total(steps, updates)
         achieved = 1e-9 * total / max(1e-9, cpu_s) if self._on_cpu else None
         best = self.machine_gflops
-        return Effort(
+        return Utilization(
             flops_per_step=total / max(1, steps),
             achieved_gflops=achieved,
             machine_gflops=best,

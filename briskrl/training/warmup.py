@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import perf_counter
 
 from briskrl.algos.engines import EngineName
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 
 _ROUNDS = 2
 """Rehearsals that each engine is timed over; the fastest counts, as it was disturbed the least."""
@@ -14,51 +14,51 @@ _CLEARLY = 1.1
 """How much faster torch must be to be chosen: near ties must not hang on the machine's mood."""
 
 
-def warm_up(session: Session, *, choose: bool = True) -> float:
+def warm_up(trainer: Trainer, *, choose: bool = True) -> float:
     """Run a few real iterations, then put everything back; returns the seconds it took.
 
     The session must be fresh: its memory is emptied. Training afterwards is the same to the bit as
     without a warm-up, unless the choice of the engine is left to it.
 
     Args:
-        session: What to warm up.
+        trainer: What to warm up.
         choose: Time the engines if there are several, and go on with the fastest.
     """
     begin = perf_counter()
-    session.start()
-    fresh = session.state()
-    for _ in range(session.learner.rehearsal_steps):
-        session.collector.collect()
-    session.collector.settle()
-    engines = session.algo.engines
-    chosen, note = engines.name, session.engine_note
-    session.learner.rehearse()
-    if session.overlap is not None:
-        session.overlap.rehearse()
+    trainer.start()
+    fresh = trainer.state()
+    for _ in range(trainer.learner.rehearsal_steps):
+        trainer.collector.collect()
+    trainer.collector.cancel_or_wait()
+    engines = trainer.algo.engines
+    chosen, note = engines.name, trainer.engine_note
+    trainer.learner.rehearse()
+    if trainer.overlap is not None:
+        trainer.overlap.rehearse()
     if choose and len(engines.candidates) > 1:
-        chosen, note = _choose(_time_engines(session))
-    session.memory.clear()
-    session.load_parts(fresh.parts, fresh.clock)
+        chosen, note = _choose(_time_engines(trainer))
+    trainer.memory.clear()
+    trainer.load_parts(fresh.parts, fresh.counters)
     engines.use(chosen)
-    session.engine_note = note
-    if not session.collector.is_exact:
+    trainer.engine_note = note
+    if not trainer.collector.is_exact:
         # Such environments cannot be put back, but the same seed begins the same episodes again.
-        session.start()
-    session.env.drain_stats()
-    session.algo.progress(session.clock)
-    session.timer.reset()
+        trainer.start()
+    trainer.env.drain_stats()
+    trainer.algo.progress(trainer.counters)
+    trainer.timer.reset()
     return perf_counter() - begin
 
 
-def _time_engines(session: Session) -> dict[EngineName, float]:
+def _time_engines(trainer: Trainer) -> dict[EngineName, float]:
     """Seconds of a rehearsal with each engine, in turns."""
-    engines = session.algo.engines
+    engines = trainer.algo.engines
     best = dict.fromkeys(engines.candidates, float("inf"))
     for _ in range(_ROUNDS):
         for name in engines.candidates:
             engines.use(name)
             begin = perf_counter()
-            session.learner.rehearse()
+            trainer.learner.rehearse()
             best[name] = min(best[name], perf_counter() - begin)
     return best
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.config import to_toml
 from briskrl.training.config import TrainConfig
-from briskrl.training.machine_profile import fingerprint, keep, machine_file
+from briskrl.training.machine_profile import fingerprint, keep, profile_path
 from briskrl.tune.config import Objective
 from briskrl.tune.space import Value
 
@@ -44,14 +44,14 @@ def remember(key: str, found: Remembered) -> Path | None:
 
 def tune_file() -> Path:
     """Where the winners on this machine are kept."""
-    return machine_file().parent / f"tune-{fingerprint()}.json"
+    return profile_path().parent / f"tune-{fingerprint()}.json"
 
 
 def target_key(config: TrainConfig, objective: Objective) -> str:
     """What is trained, as one word: equal for configs that differ in what is tuned alone."""
     algo, env = config.algo_config, config.env_config
     rollout = 0
-    if isinstance(algo, OnPolicyConfig):
+    if isinstance(algo, PPOConfig):
         rollout = config.num_envs * algo.update_steps
         algo = replace(algo, update_steps=1)
     if hasattr(env, "backend"):

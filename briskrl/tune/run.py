@@ -15,7 +15,7 @@ from briskrl.envs.external import GIVEN
 from briskrl.training.config import TrainConfig
 from briskrl.training.machine_profile import num_cores
 from briskrl.training.storage.run_metadata import timestamp
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.tune.cache import Remembered, recall, remember, target_key
 from briskrl.tune.config import TuneConfig
 from briskrl.tune.search import Findings, Progress, Search
@@ -263,6 +263,6 @@ def find_space(config: TrainConfig, settings: TuneConfig) -> Space:
     """
     if config.env == GIVEN:
         raise ConfigError("Environments that Python code passes in cannot be tuned by a command.")
-    with closing(Session(for_trial(config))) as session:
-        fused = session.algo.engines.refusal is None
+    with closing(Trainer(for_trial(config))) as trainer:
+        fused = trainer.algo.engines.refusal is None
     return Space(config, settings, cores=num_cores(), fused=fused)

@@ -15,7 +15,7 @@ from math import log2
 from typing import Any
 
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.envs.gym.compiled.lookup import offer
 from briskrl.envs.gym.env_factory import EnvRecipe
 from briskrl.training.config import TrainConfig
@@ -189,7 +189,7 @@ class Space:
             return False
         if self._replays:
             return count < config.num_envs or count <= most_replaying(algo)
-        if isinstance(algo, OnPolicyConfig):
+        if isinstance(algo, PPOConfig):
             return _keeps_rollout(algo, config.num_envs, count)
         return False
 
@@ -221,7 +221,7 @@ def most_replaying(algo: DQNConfig) -> int:
     return int(min(*bounds, max(algo.learning_starts, 1) / STARTS_SHARE))
 
 
-def _keeps_rollout(algo: OnPolicyConfig, present: int, count: int) -> bool:
+def _keeps_rollout(algo: PPOConfig, present: int, count: int) -> bool:
     """Whether the rollout can stay as large, and long enough for advantages to look ahead.
 
     An advantage weighs what comes k steps later with (gamma * lambda)^k, so steps beyond the sum of

@@ -21,7 +21,7 @@ from briskrl.algos.dqn.config import DQNConfig
 from briskrl.core.errors import BriskError
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 from briskrl.tune.config import Objective
 from briskrl.tune.space import Point, Space
@@ -56,12 +56,12 @@ class Trials:
         self, space: Space, objective: Objective, seconds: float, patience_s: float = 60.0
     ) -> None:
         self._space = space
-        self._clock = perf_counter if objective == "wall" else cpu_seconds
+        self._counters = perf_counter if objective == "wall" else cpu_seconds
         self._seconds = seconds
         self._patience_s = patience_s
         self.compiling_s = 0.0
         """Seconds spent on compiling, which happens once per machine."""
-        self._open: OrderedDict[Point, Session] = OrderedDict()
+        self._open: OrderedDict[Point, Trainer] = OrderedDict()
         self._threads_before = torch.get_num_threads()
 
     def rate(self, point: Point, floor: float = 0.0) -> float:
@@ -97,52 +97,52 @@ class Trials:
             self._discard(point)
         torch.set_num_threads(self._threads_before)
 
-    def _begin(self, point: Point) -> Session:
+    def _begin(self, point: Point) -> Trainer:
         """A new session, warmed up; the one unused for longest makes room for it."""
         while len(self._open) >= MOST_OPEN:
             self._discard(next(iter(self._open)))
         with event.install_timer("numba:compile", self._excuse):
-            session = Session(for_trial(self._space.apply(point)))
-            self._open[point] = session
-            if session.config.engine == "torch":
+            trainer = Trainer(for_trial(self._space.apply(point)))
+            self._open[point] = trainer
+            if trainer.config.engine == "torch":
                 # Torch compiles nothing. With more threads than free cores it can be slower by far
                 # than a rehearsal is worth, which slices notice.
-                session.start()
+                trainer.start()
             else:
-                warm_up(session)
+                warm_up(trainer)
         while len(self._open) > FEWEST_OPEN and self._crowd() > MEMORY_SHARE:
             self._discard(next(iter(self._open)))
-        return session
+        return trainer
 
     def _crowd(self) -> float:
         """What all open sessions remember, over the memory that is left."""
-        held = sum(getattr(session.memory, "nbytes", 0) for session in self._open.values())
+        held = sum(getattr(trainer.memory, "nbytes", 0) for trainer in self._open.values())
         return float(held / max(1, psutil.virtual_memory().available))
 
-    def _slice(self, session: Session, seconds: float, floor: float) -> float:
+    def _slice(self, trainer: Trainer, seconds: float, floor: float) -> float:
         """Train for so long and until the next update, which is where slices begin, too."""
-        torch.set_num_threads(session.config.num_threads)
-        clock, steps = session.clock, session.clock.env_steps
-        before, begin = self._clock(), perf_counter()
+        torch.set_num_threads(trainer.config.num_threads)
+        counters, steps = trainer.counters, trainer.counters.env_steps
+        before, begin = self._counters(), perf_counter()
         spent = 0.0
         while spent < seconds:
-            updates = clock.updates
-            while clock.updates == updates:
-                session.iterate()
+            updates = counters.updates
+            while counters.updates == updates:
+                trainer.iterate()
                 spent = perf_counter() - begin
-                if spent > LONG * self._seconds and clock.env_steps - steps < floor * spent:
-                    return (clock.env_steps - steps) / spent
+                if spent > LONG * self._seconds and counters.env_steps - steps < floor * spent:
+                    return (counters.env_steps - steps) / spent
                 if spent > seconds + self._patience_s:
                     raise TrialError(f"There was no update within {self._patience_s:.0f} s.")
-        return (clock.env_steps - steps) / max(self._clock() - before, 1e-9)
+        return (counters.env_steps - steps) / max(self._counters() - before, 1e-9)
 
     def _excuse(self, seconds: float) -> None:
         self.compiling_s += seconds
 
     def _discard(self, point: Point) -> None:
-        session = self._open.pop(point, None)
-        if session is not None:
-            session.close()
+        trainer = self._open.pop(point, None)
+        if trainer is not None:
+            trainer.close()
 
 
 def for_trial(config: TrainConfig) -> TrainConfig:

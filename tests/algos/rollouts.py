@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from briskrl.algos.ppo.agent import OnPolicyAgent
-from briskrl.algos.ppo.config import OnPolicyConfig
-from briskrl.core.counters import Clock
+from briskrl.algos.ppo.agent import PPO
+from briskrl.algos.ppo.config import PPOConfig
+from briskrl.core.counters import Counters
 from briskrl.core.rng import Streams
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec
 from briskrl.core.types import Decision, Minibatch, Rollout, action_layout
@@ -30,12 +30,12 @@ def spec(action="discrete", *, shape=(5,), dtype=np.float32, mask=False) -> EnvS
     )
 
 
-def config(**options) -> OnPolicyConfig:
-    return OnPolicyConfig(**({"net": (16, 8), "channels": (4,), "lr": 1e-3} | options))
+def config(**options) -> PPOConfig:
+    return PPOConfig(**({"net": (16, 8), "channels": (4,), "lr": 1e-3} | options))
 
 
-def make(settings=None, env=None, seed=0, **compute) -> OnPolicyAgent:
-    return OnPolicyAgent(
+def make(settings=None, env=None, seed=0, **compute) -> PPO:
+    return PPO(
         settings or config(), env or spec(), Streams(seed), Compute(torch.device("cpu"), **compute)
     )
 
@@ -46,12 +46,14 @@ def observations(env: EnvSpec, lead: tuple[int, ...], rng: np.random.Generator) 
     return (3 + rng.standard_normal((*lead, *env.obs.shape))).astype(env.obs.dtype)
 
 
-def collect(agent: OnPolicyAgent, env: EnvSpec, *, steps=8, num_envs=6, seed=0) -> Rollout:
+def collect(agent: PPO, env: EnvSpec, *, steps=8, num_envs=6, seed=0) -> Rollout:
     """A rollout of random observations, rewards and ends that the agent itself acted in."""
     rng = np.random.default_rng(seed)
     lead = (steps + 1, num_envs)
     shape, dtype = action_layout(env)
-    anchor, weight, value, advantage, ret, log_prob = np.full((6, *lead), np.nan, np.float32)
+    old_log_prob, weight, value, advantage, returns, log_prob = np.full(
+        (6, *lead), np.nan, np.float32
+    )
     mask = None
     if env.has_mask:
         mask = rng.random((*lead, env.action.n)) < 0.5
@@ -64,23 +66,23 @@ def collect(agent: OnPolicyAgent, env: EnvSpec, *, steps=8, num_envs=6, seed=0) 
         truncated=rng.random(lead) < 0.15,
         final_obs=observations(env, lead, rng),
         mask=mask,
-        anchor=anchor,
+        old_log_prob=old_log_prob,
         weight=weight,
         value=value,
         advantage=advantage,
-        ret=ret,
+        returns=returns,
     )
     for t in range(steps):
         row_mask = None if mask is None else mask[t]
         decision = Decision(rollout.action[t], rollout.log_prob[t])
-        agent.act(rollout.obs[t], row_mask, Clock(), decision)
+        agent.act(rollout.obs[t], row_mask, Counters(), decision)
     return rollout
 
 
 def minibatch(rollout: Rollout, env: EnvSpec, indices) -> Minibatch:
     """Steps of a rollout by their flat indices t * N + n."""
     batch = Minibatch.allocate(env, len(indices))
-    for name in ("obs", "action", "anchor", "weight", "value", "advantage", "ret"):
+    for name in ("obs", "action", "old_log_prob", "weight", "value", "advantage", "returns"):
         source = getattr(rollout, name)
         getattr(batch, name)[...] = source.reshape(-1, *source.shape[2:])[indices]
     if rollout.mask is not None:
@@ -88,20 +90,20 @@ def minibatch(rollout: Rollout, env: EnvSpec, indices) -> Minibatch:
     return batch
 
 
-def digested(settings=None, env=None, *, size=48, **options):
+def with_advantages(settings=None, env=None, *, size=48, **options):
     """An agent, and a minibatch of a rollout it has collected and digested."""
     env = env or spec()
     agent = make(settings, env, **options)
     rollout = collect(agent, env)
-    agent.digest([rollout], Clock())
+    agent.compute_advantages([rollout], Counters())
     return agent, minibatch(rollout, env, np.random.default_rng(1).permutation(48)[:size])
 
 
-def parameters(agent: OnPolicyAgent) -> np.ndarray:
+def parameters(agent: PPO) -> np.ndarray:
     return agent.parts.flat.values.numpy().copy()
 
 
-def move(agent: OnPolicyAgent, scale=0.1, seed=5) -> None:
+def move(agent: PPO, scale=0.1, seed=5) -> None:
     """Change all parameters a little, so that the policy is no longer the one that acted."""
     generator = torch.Generator().manual_seed(seed)
     values = agent.parts.flat.values

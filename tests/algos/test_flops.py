@@ -10,9 +10,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from briskrl.algos.dqn.agent import DQN
 from briskrl.algos.dqn.config import DQN_PRESETS, DQNConfig
 from briskrl.algos.flops import Flops
-from briskrl.algos.ppo.agent import OnPolicyAgent
-from briskrl.algos.ppo.config import OnPolicyConfig
-from briskrl.core.counters import Clock
+from briskrl.algos.ppo.agent import PPO
+from briskrl.algos.ppo.config import PPOConfig
+from briskrl.core.counters import Counters
 from briskrl.core.rng import Streams
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Batch, Decision, Minibatch
@@ -36,8 +36,8 @@ def dqn(env: EnvSpec, **options) -> DQN:
     return DQN(DQNConfig(**options), env, Streams(0), TORCH)
 
 
-def ppo(env: EnvSpec, **options) -> OnPolicyAgent:
-    return OnPolicyAgent(OnPolicyConfig(**options), env, Streams(0), TORCH)
+def ppo(env: EnvSpec, **options) -> PPO:
+    return PPO(PPOConfig(**options), env, Streams(0), TORCH)
 
 
 def counted(call) -> int:
@@ -92,11 +92,11 @@ def test_torch_counts_as_many_operations_in_value_learning(preset, body):
     env = spec(SHAPES[body], 20 if body == "fcn" else 3)
     options = {**DQN_PRESETS[preset], "net": (16, 8), "channels": (4, 6), "batch_size": 10}
     algo = dqn(env, **options)
-    flops, clock = algo.flops(7), Clock()
+    flops, counters = algo.flops(7), Counters()
     obs, decision = np.ones((7, *env.obs.shape), np.float32), Decision.allocate(env, 7)
-    assert counted(lambda: algo.act(obs, None, clock, decision)) == 7 * flops.per_step
+    assert counted(lambda: algo.act(obs, None, counters, decision)) == 7 * flops.per_step
     batch = Batch.allocate(env, 3, 10)
-    assert counted(lambda: algo.update(batch, 3, clock)) == 3 * flops.per_update
+    assert counted(lambda: algo.update(batch, 3, counters)) == 3 * flops.per_update
 
 
 @pytest.mark.parametrize("actions", [3, None], ids=["discrete", "continuous"])
@@ -110,11 +110,11 @@ def test_torch_counts_as_many_operations_in_policy_learning(shared, body, action
     # Two minibatches of a rollout of 3 x 4 steps, twice.
     options = {"update_steps": 4, "epochs": 2, "minibatch_size": 6}
     algo = ppo(env, net=(16, 8), channels=(4, 6), shared=shared, **options)
-    flops, clock = algo.flops(3), Clock()
+    flops, counters = algo.flops(3), Counters()
     obs, decision = np.ones((7, *env.obs.shape), np.float32), Decision.allocate(env, 7)
-    assert counted(lambda: algo.act(obs, None, clock, decision)) == 7 * flops.per_step
+    assert counted(lambda: algo.act(obs, None, counters, decision)) == 7 * flops.per_step
     values, batch = np.zeros(15, np.float32), Minibatch.allocate(env, 6)
     seen = np.ones((15, *env.obs.shape), np.float32)
     valuing = counted(lambda: algo.engines.now.values(seen, values))
-    learning = counted(lambda: algo.update(batch, clock))
+    learning = counted(lambda: algo.update(batch, counters))
     assert 4 * flops.per_update == valuing + 4 * learning

@@ -149,10 +149,10 @@ def test_without_clip_it_is_the_policy_gradient():
 
 
 def test_clipped_values_take_the_worse_error():
-    value, before, ret = torch.tensor([5.0, 5.0, 1.2]), torch.tensor(1.0), torch.tensor(0.0)
-    assert value_error(value, before, ret, 0.0).tolist() == pytest.approx([25, 25, 1.44])
+    value, before, returns = torch.tensor([5.0, 5.0, 1.2]), torch.tensor(1.0), torch.tensor(0.0)
+    assert value_error(value, before, returns, 0.0).tolist() == pytest.approx([25, 25, 1.44])
     # Moved by 0.5 at most: 1.5 is nearer to 0 than 5 is, but the worse one counts.
-    assert value_error(value, before, ret, 0.5).tolist() == pytest.approx([25, 25, 1.44])
+    assert value_error(value, before, returns, 0.5).tolist() == pytest.approx([25, 25, 1.44])
     assert value_error(value, before, torch.tensor(6.0), 0.5)[0].item() == pytest.approx(4.5**2)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from briskrl.algos.normalize import RewardScale, RunningMoments
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from tests.algos.rollouts import collect, config, make, spec
 
 
@@ -67,9 +67,9 @@ def test_scaled_rewards_give_scaled_advantages():
     first, second = collect(scaled, env), collect(plain, env)
     first.reward *= 50
     raw = first.reward.copy()
-    scaled.digest([first], Clock())
+    scaled.compute_advantages([first], Counters())
     factor = scaled._reward_scale.factor
     second.reward[...] = np.clip(first.reward * factor, -10, 10)
-    plain.digest([second], Clock())
+    plain.compute_advantages([second], Counters())
     assert first.advantage[:-1] == pytest.approx(second.advantage[:-1], abs=1e-5)
     assert np.array_equal(first.reward, raw)

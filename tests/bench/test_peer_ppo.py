@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.bench.config import PeersBench
 from briskrl.bench.ppo_terms import CLEANRL_STYLE, DEFAULTS, EQUAL, Scale, Terms
 from briskrl.training.resolve import complete
@@ -54,7 +54,7 @@ def test_both_networks_have_the_same_layers(tmp_path: Path) -> None:
     try:
         mine = sorted(
             tuple(value.shape)
-            for value in ours._loop.session.algo.parts.network.parameters()  # type: ignore[attr-defined]
+            for value in ours._loop.trainer.algo.parts.network.parameters()  # type: ignore[attr-defined]
         )
     finally:
         ours.close()
@@ -65,7 +65,7 @@ def test_both_networks_have_the_same_layers(tmp_path: Path) -> None:
 
 
 def test_without_value_clipping_the_peer_has_none_either() -> None:
-    model = build_ppo(make_envs("CartPole-v1", 2, seed=0), OnPolicyConfig(minibatch_size=64), 0)
+    model = build_ppo(make_envs("CartPole-v1", 2, seed=0), PPOConfig(minibatch_size=64), 0)
     assert model.clip_range_vf is None
 
 
@@ -82,7 +82,7 @@ def test_the_terms_are_those_that_the_figures_are_named_after() -> None:
     assert (config.env, config.algo, config.num_envs) == ("gym:CartPole-v1", "ppo", 1024)
     assert config.env_config.backend == "auto"
     assert {EQUAL.backend, CLEANRL_STYLE.backend} == {"sync"}
-    usual = OnPolicyConfig()
+    usual = PPOConfig()
     assert config.algo_config.update_steps == usual.update_steps
     assert config.algo_config.minibatch_size == usual.minibatch_size
 
@@ -111,14 +111,14 @@ def test_stretches_of_the_peer_are_whole_rounds() -> None:
 def test_our_turns_are_whole_rounds(tmp_path: Path) -> None:
     ours = OurRounds(TERMS, BENCH, tmp_path / "run")
     try:
-        clock = ours._loop.session.clock
+        counters = ours._loop.trainer.counters
         updates = SMALL.epochs * SMALL.rollout // SMALL.minibatch_size
         for _ in range(2):
-            begin = (clock.env_steps, clock.updates)
+            begin = (counters.env_steps, counters.updates)
             assert begin[0] % SMALL.rollout == 0
             ours.turn()
-            assert clock.env_steps - begin[0] == ours.rounds * SMALL.rollout
-            assert clock.updates - begin[1] == ours.rounds * updates
+            assert counters.env_steps - begin[0] == ours.rounds * SMALL.rollout
+            assert counters.updates - begin[1] == ours.rounds * updates
     finally:
         ours.close()
     assert ours.notes == ()

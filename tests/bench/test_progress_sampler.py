@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from briskrl.bench.progress_sampler import MOST_ROWS, Samples, early_speed, late_cost_ratio
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.training.config import TrainConfig
 from briskrl.training.loop import train
 
@@ -94,11 +94,11 @@ def test_samples_follow_a_real_run_from_its_first_iteration_to_its_last(tmp_path
 def test_samples_of_a_very_long_run_fit_into_what_was_allocated() -> None:
     steps = 3 * MOST_ROWS + 5
     samples = Samples(steps=steps, num_envs=1)
-    clock = Clock()
-    run = SimpleNamespace(session=SimpleNamespace(clock=clock))
+    counters = Counters()
+    run = SimpleNamespace(trainer=SimpleNamespace(counters=counters))
     for _ in range(steps):
-        clock.env_steps += 1
-        clock.iterations += 1
+        counters.env_steps += 1
+        counters.iterations += 1
         samples(run)
     assert len(samples.env_steps) <= MOST_ROWS + 2
     assert samples.env_steps[-1] == steps

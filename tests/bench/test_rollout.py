@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.bench.config import RolloutBench
 from briskrl.bench.rollout import Trial, measure_rollout
 from briskrl.cli.main import main
@@ -19,7 +19,7 @@ from briskrl.core.errors import BriskError
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 NUM_ENVS, STEPS = 8192, 4
@@ -29,26 +29,26 @@ RECORD_B = 96
 """Bytes per ended episode: the arrays that tell of it."""
 
 
-def build(num_envs: int, steps: int, engine: Literal["torch", "fused"] = "torch") -> Session:
+def build(num_envs: int, steps: int, engine: Literal["torch", "fused"] = "torch") -> Trainer:
     config = TrainConfig(
         env="snake",
         algo="ppo",
         engine=engine,
         num_envs=num_envs,
         env_config=SnakeConfig(obs="flood"),
-        algo_config=OnPolicyConfig(update_steps=steps),
+        algo_config=PPOConfig(update_steps=steps),
     )
-    return Session(complete(config))
+    return Trainer(complete(config))
 
 
 @pytest.fixture(scope="module", params=["torch", "fused"])
-def session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    session = build(NUM_ENVS, STEPS, request.param)
-    warm_up(session)
+def trainer(request: pytest.FixtureRequest) -> Iterator[Trainer]:
+    trainer = build(NUM_ENVS, STEPS, request.param)
+    warm_up(trainer)
     for _ in range(2 * STEPS):
-        session.iterate()
-    yield session
-    session.close()
+        trainer.iterate()
+    yield trainer
+    trainer.close()
 
 
 def test_figures_are_those_of_one_stretch() -> None:
@@ -62,35 +62,35 @@ def test_figures_are_those_of_one_stretch() -> None:
 
 
 def test_doing_the_calls_again_leaves_the_run_as_it_was() -> None:
-    sessions = [build(16, 4) for _ in range(2)]
+    trainers = [build(16, 4) for _ in range(2)]
     try:
-        trials = [Trial(session, 4) for session in sessions]
+        trials = [Trial(trainer, 4) for trainer in trainers]
         for _ in range(5):
             trials[0].turn()
             for _ in range(4):
-                sessions[1].collector.collect()
+                trainers[1].collector.collect()
             trials[1]._memory.next_rollout()
-        states = [session.state().parts for session in sessions]
+        states = [trainer.state().parts for trainer in trainers]
         for name, array in states[0]["collector"].arrays.items():
             np.testing.assert_array_equal(array, states[1]["collector"].arrays[name], name)
     finally:
-        for each in sessions:
+        for each in trainers:
             each.close()
 
 
 def test_calls_that_differ_are_refused() -> None:
-    session = build(16, 4)
+    trainer = build(16, 4)
     try:
-        trial = Trial(session, 4)
+        trial = Trial(trainer, 4)
         trial.turn()
         trial._rows[2].decision.action[3] += 1
         with pytest.raises(BriskError, match="another result"):
             trial._compare()
     finally:
-        session.close()
+        trainer.close()
 
 
-def test_collecting_allocates_nothing_that_grows_with_the_number_of_games(session: Session) -> None:
+def test_collecting_allocates_nothing_that_grows_with_the_number_of_games(trainer: Trainer) -> None:
     assert SMALL_B < NUM_ENVS
     told = 0
     tracemalloc.start()
@@ -98,31 +98,31 @@ def test_collecting_allocates_nothing_that_grows_with_the_number_of_games(sessio
         for _ in range(3 * STEPS):
             before, _ = tracemalloc.get_traced_memory()
             tracemalloc.reset_peak()
-            _, ended = session.collector.collect()
+            _, ended = trainer.collector.collect()
             _, peak = tracemalloc.get_traced_memory()
             assert peak - before < SMALL_B + RECORD_B * ended.count
             told += ended.count
-            finish(session)
+            finish(trainer)
     finally:
         tracemalloc.stop()
     assert 0 < told < 3 * STEPS * NUM_ENVS // 4
 
 
-def test_collecting_with_the_fused_engine_makes_torch_do_nothing(session: Session) -> None:
-    if session.config.engine == "torch":
+def test_collecting_with_the_fused_engine_makes_torch_do_nothing(trainer: Trainer) -> None:
+    if trainer.config.engine == "torch":
         pytest.skip("torch allocates what its layers put out")
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         for _ in range(STEPS):
-            session.collector.collect()
-            finish(session)
+            trainer.collector.collect()
+            finish(trainer)
     events = profile.events()
     assert [event.name for event in events if event.name.startswith("aten::")] == []
 
 
-def finish(session: Session) -> None:
+def finish(trainer: Trainer) -> None:
     """Begin the next rollout without learning from this one."""
-    memory = session.memory
+    memory = trainer.memory
     if memory.is_full:  # type: ignore[attr-defined]
         memory.next_rollout()  # type: ignore[attr-defined]
 

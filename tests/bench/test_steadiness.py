@@ -20,7 +20,7 @@ from briskrl.bench.steadiness import Relay
 from briskrl.training.config import TrainConfig
 from briskrl.training.hooks import Hook
 from briskrl.training.loop import train
-from briskrl.training.recorder import Run
+from briskrl.training.recorder import RunRecorder
 from briskrl.training.reporter import RunResult
 
 NUM_ENVS = 16
@@ -50,8 +50,8 @@ class Burden:
         self._first = first
         self._cpu_s = cpu_s
 
-    def __call__(self, run: Run) -> None:
-        if run.session.clock.iterations >= self._first:
+    def __call__(self, run: RunRecorder) -> None:
+        if run.trainer.counters.iterations >= self._first:
             begin = process_time()
             while process_time() - begin < self._cpu_s:
                 pass

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.bench import sides
 from briskrl.bench.config import PeersBench
 from briskrl.bench.ours_stepping import Games
@@ -50,7 +50,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_all_sides_train_with_the_settings_of_the_issue() -> None:
     config = complete(whole_config(engine="torch", threads=2, seed=5))
     settings = json.loads(json.dumps(guest_settings(config)))
-    algo: OnPolicyConfig = config.algo_config
+    algo: PPOConfig = config.algo_config
     assert (config.env, config.algo, config.engine, config.threads) == (
         "cartpole",
         "ppo",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.training.machine_profile import known_machine
+from briskrl.training.machine_profile import load_profile
 from tests.cli.conftest import Brisk, environment
 from tests.cli.test_import_cost import HEAVY
 
@@ -143,7 +143,7 @@ def test_bench_machine_measures_and_saves_for_later_runs(
     positive(figures["memory_gb_per_s"], "copy", "triad")
     positive(figures["calls"], "python_us", "kernel_us", "torch_us")
     assert Path(figures["saved_as"]).parent == tmp_path / "cache" / "briskrl"
-    known = known_machine()
+    known = load_profile()
     assert known is not None
     assert known.fingerprint == figures["fingerprint"]
     assert known.calibration.gflops == figures["gflops"]

@@ -13,7 +13,7 @@ from tests.cli.conftest import environment
 NAMES = [
     "DQNConfig",
     "GymConfig",
-    "OnPolicyConfig",
+    "PPOConfig",
     "SnakeConfig",
     "Stage",
     "TrainConfig",

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from briskrl.compiler.atomics import opened
+from briskrl.compiler.atomics import unpack
 from briskrl.compiler.jit import kernel
-from briskrl.compiler.packed_args import Held
+from briskrl.compiler.packed_args import PackedArgs
 
 
 class Pair(NamedTuple):
@@ -28,7 +28,7 @@ class Nested(NamedTuple):
 @kernel
 def scale_all(held, more):
     """Multiply the first array by the factor, in place; returns the sum of all, and `more`."""
-    nested = opened(held)
+    nested = unpack(held)
     total = more
     first = nested.first.numbers
     for i in range(first.shape[0]):
@@ -43,7 +43,7 @@ def scale_all(held, more):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_kernels_see_what_is_held_as_it_is_now(dtype):
     first, second = np.arange(4).astype(dtype), np.ones((3, 2))
-    held = Held(Nested(Pair(first, 2), (second, second[:, ::-1].copy())))
+    held = PackedArgs(Nested(Pair(first, 2), (second, second[:, ::-1].copy())))
     assert scale_all(held, 0.5) == 0.5 + 2 * 6 + 3 + 3
     assert first.tolist() == [0, 2, 4, 6]
     second[:, 0] = 5
@@ -51,7 +51,7 @@ def test_kernels_see_what_is_held_as_it_is_now(dtype):
 
 
 def test_what_is_held_lives_as_long_as_its_holder():
-    held = Held(Nested(Pair(np.full(1000, 3.0), 1.0), (np.ones((2, 2)),)))
+    held = PackedArgs(Nested(Pair(np.full(1000, 3.0), 1.0), (np.ones((2, 2)),)))
     gc.collect()
     others = [np.full(1000, 7.0) for _ in range(100)]
     assert scale_all(held, 0.0) == 3002
@@ -59,8 +59,8 @@ def test_what_is_held_lives_as_long_as_its_holder():
 
 
 def test_tuples_of_other_types_are_told_apart():
-    plain = Held(Nested(Pair(np.ones(2), 1.0), (np.ones((1, 1)),)))
-    longer = Held(Nested(Pair(np.ones(2), 1.0), (np.ones((1, 1)), np.ones((4, 1)))))
+    plain = PackedArgs(Nested(Pair(np.ones(2), 1.0), (np.ones((1, 1)),)))
+    longer = PackedArgs(Nested(Pair(np.ones(2), 1.0), (np.ones((1, 1)), np.ones((4, 1)))))
     assert [scale_all(held, 0.0) for held in (plain, longer, plain)] == [3, 7, 3]
 
 

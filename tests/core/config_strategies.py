@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.config import field_hints
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.training.config import Stage, TrainConfig
@@ -79,7 +79,7 @@ def dqn(drawn: dict[str, Any]) -> DQNConfig:
     )
 
 
-def untaught(config: DQNConfig | OnPolicyConfig) -> dict[str, Any]:
+def untaught(config: DQNConfig | PPOConfig) -> dict[str, Any]:
     """Without pretraining unless there is both a teacher and something to do."""
     taught = config.pretrain_from and config.pretrain_steps
     return {} if taught else {"pretrain_from": None, "pretrain_steps": 0}
@@ -96,14 +96,14 @@ def snake(drawn: dict[str, Any]) -> SnakeConfig:
     return config
 
 
-def on_policy(drawn: dict[str, Any]) -> OnPolicyConfig:
-    config = OnPolicyConfig(**drawn)
+def on_policy(drawn: dict[str, Any]) -> PPOConfig:
+    config = PPOConfig(**drawn)
     pieces = min(config.grad_accumulation, config.minibatch_size)
     return replace(config, grad_accumulation=pieces, **untaught(config))
 
 
 dqn_configs = fields(DQNConfig).map(dqn)
-on_policy_configs = fields(OnPolicyConfig).map(on_policy)
+on_policy_configs = fields(PPOConfig).map(on_policy)
 snake_configs = fields(SnakeConfig).map(snake)
 
 

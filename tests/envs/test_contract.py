@@ -361,7 +361,7 @@ def test_each_finished_episode_is_reported_once(case: Case) -> None:
     assert sum(stats.count for stats in reported) == len(expected) > 8
     rows = [row for stats in reported for row in zip(stats.env, stats.steps, strict=True)]
     assert rows == expected
-    found = np.concatenate([stats.ret for stats in reported])
+    found = np.concatenate([stats.returns for stats in reported])
     np.testing.assert_allclose(found, expected_returns, rtol=1e-5, atol=1e-4)
     assert all(
         len(getattr(stats, field.name)) == stats.count

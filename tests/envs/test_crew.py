@@ -42,7 +42,7 @@ def assert_same_play(pair: list[tuple[SnakeVecEnv, StepBuffers]], num_steps: int
         if t % 10 == 9:
             wanted, got = one.drain_stats(), many.drain_stats()
             assert wanted.count > 0
-            for name in ("env", "steps", "ret", "score", "cause"):
+            for name in ("env", "steps", "returns", "score", "cause"):
                 np.testing.assert_array_equal(getattr(got, name), getattr(wanted, name))
     np.testing.assert_array_equal(many.get_state()["snake"], one.get_state()["snake"])
 

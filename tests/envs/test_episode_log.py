@@ -70,7 +70,7 @@ def test_what_was_drained_stays_as_it_was(cuts: tuple[int, ...]) -> None:
         assert stats.count == len(envs)
         assert stats.env.tolist() == envs.tolist()
         assert stats.steps.tolist() == (envs + 1).tolist()
-        assert stats.ret.tolist() == (0.5 * envs).tolist()
+        assert stats.returns.tolist() == (0.5 * envs).tolist()
         assert stats.score.tolist() == (2.0 * envs).tolist()
         assert stats.cause.tolist() == [1] * len(envs)
         assert not stats.won.any()

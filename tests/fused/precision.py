@@ -26,7 +26,7 @@ from briskrl.algos.losses import (
     td_target,
     value_error,
 )
-from briskrl.algos.ppo.agent import OnPolicyAgent
+from briskrl.algos.ppo.agent import PPO
 from briskrl.core.types import Batch, Minibatch
 
 CPU = torch.device("cpu")
@@ -96,20 +96,20 @@ def value_gradient(algo: DQN, batch: Batch, k: int = 0) -> tuple[Tensor, Tensor]
 
 
 def policy_gradient(
-    agent: OnPolicyAgent, batch: Minibatch, advantage: np.ndarray
+    agent: PPO, batch: Minibatch, advantage: np.ndarray
 ) -> tuple[Tensor, PolicyTerms]:
     """The flat gradient of a minibatch's mean loss, and the loss's parts."""
     parts, config = agent.parts, agent.config
     mask = None if batch.mask is None else torch.from_numpy(batch.mask)
-    obs, action, anchor, weight, value_then, ret = (
+    obs, action, old_log_prob, weight, old_value, returns = (
         torch.from_numpy(getattr(batch, name))
-        for name in ("obs", "action", "anchor", "weight", "value", "ret")
+        for name in ("obs", "action", "old_log_prob", "weight", "value", "returns")
     )
     out, value = parts.network(obs)
     log_prob, entropy = chances(parts, out, action, mask)
-    policy = surrogate(log_prob, anchor, torch.from_numpy(advantage), config.clip) * weight
-    error = value_error(value.squeeze(1), value_then, ret, config.clip_value)
-    each = (policy, error, entropy, log_prob - anchor)
+    policy = surrogate(log_prob, old_log_prob, torch.from_numpy(advantage), config.clip) * weight
+    error = value_error(value.squeeze(1), old_value, returns, config.clip_value)
+    each = (policy, error, entropy, log_prob - old_log_prob)
     coefficients = {"value_coef": config.value_coef, "entropy_coef": config.entropy_coef}
     loss = PolicyTerms(*each).loss(**coefficients).mean()
     gradients = torch.autograd.grad(loss, list(parts.network.parameters()))

@@ -1,4 +1,4 @@
-"""The compiled optimiser step is torch's Adam, clipping and guard included."""
+"""The compiled optimizer step is torch's Adam, clipping and guard included."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from torch import nn
 
 from briskrl.compiler.jit import kernel
 from briskrl.fused.kernels.adam import apply_gradient
-from briskrl.fused.network import build_optimiser
+from briskrl.fused.network import build_optimizer
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat_parameters import FlatParameters
-from briskrl.nets.safe_adam import GuardedAdam
+from briskrl.nets.safe_adam import SafeAdam
 from tests.fused.precision import precision
 
 
 @kernel
-def step(optimiser):
-    apply_gradient(optimiser)
+def step(optimizer):
+    apply_gradient(optimizer)
 
 
 def build(max_norm: float = 0.0, lr: float = 1e-2):
     flat = FlatParameters(nn.Linear(30, 7))
     values = torch.randn(len(flat.values), generator=torch.Generator().manual_seed(1))
     flat.values.copy_(values)
-    guard = GuardedAdam(flat, Compute(torch.device("cpu")), lr=lr, eps=1e-8, max_norm=max_norm)
-    return flat, guard, build_optimiser(guard, flat)
+    guard = SafeAdam(flat, Compute(torch.device("cpu")), lr=lr, eps=1e-8, max_norm=max_norm)
+    return flat, guard, build_optimizer(guard, flat)
 
 
 @pytest.mark.parametrize(("dtype", "rounding"), [("float32", 2e-5), ("float64", 1e-12)])
 @pytest.mark.parametrize("max_norm", [0.0, 3.0])
 def test_it_is_torchs_adam_over_a_thousand_steps(dtype, rounding, max_norm):
     with precision(dtype):
-        flat, _, optimiser = build(max_norm)
+        flat, _, optimizer = build(max_norm)
         theirs = nn.Parameter(flat.values.clone())
         adam = torch.optim.Adam([theirs], lr=1e-2, eps=1e-8)
         generator = torch.Generator().manual_seed(2)
@@ -47,28 +47,28 @@ def test_it_is_torchs_adam_over_a_thousand_steps(dtype, rounding, max_norm):
             norm = float(gradient.norm())
             if 0 < max_norm < norm:
                 theirs.grad *= max_norm / norm
-            step(optimiser)
+            step(optimizer)
             adam.step()
     way = float((theirs.detach() - build()[0].values).abs().mean())
     assert way > 0.1
     assert float((flat.values - theirs.detach()).abs().max()) < rounding * max(1.0, way)
     state = adam.state[theirs]
-    for ours, name in ((optimiser.mean, "exp_avg"), (optimiser.variance, "exp_avg_sq")):
+    for ours, name in ((optimizer.mean, "exp_avg"), (optimizer.variance, "exp_avg_sq")):
         expected = state[name].numpy()
         assert np.abs(ours - expected).max() <= 10 * rounding * np.abs(expected).max()
-    assert optimiser.count[0] == 1000
+    assert optimizer.count[0] == 1000
 
 
-def test_optimiser_and_parameters_are_shared_with_torch():
-    flat, guard, optimiser = build()
+def test_optimizer_and_parameters_are_shared_with_torch():
+    flat, guard, optimizer = build()
     flat.gradients.fill_(0.5)
-    step(optimiser)
+    step(optimizer)
     assert float(guard.adam.count) == 1
     assert torch.allclose(guard.adam.mean, torch.full_like(flat.values, 0.05))
     assert torch.allclose(guard.adam.variance, torch.full_like(flat.values, 0.00025))
     before = flat.values.clone()
     guard.step()
-    step(optimiser)
+    step(optimizer)
     assert float(guard.adam.count) == 3
     assert torch.allclose(before - flat.values, torch.full_like(before, 0.02), atol=1e-5)
 
@@ -78,10 +78,10 @@ def test_either_engine_goes_on_where_the_other_left_off():
     generator = torch.Generator().manual_seed(4)
     for k in range(60):
         gradient = torch.randn(len(together[0].values), generator=generator)
-        for (flat, guard, optimiser), mixed in ((together, True), (apart, False)):
+        for (flat, guard, optimizer), mixed in ((together, True), (apart, False)):
             flat.gradients.copy_(gradient)
             if mixed and k % 20 < 10:
-                step(optimiser)
+                step(optimizer)
             else:
                 guard.step()
     assert torch.allclose(together[0].values, apart[0].values, atol=1e-5)
@@ -90,12 +90,12 @@ def test_either_engine_goes_on_where_the_other_left_off():
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 def test_a_gradient_that_is_not_finite_changes_nothing_and_is_counted(bad):
-    flat, guard, optimiser = build(max_norm=1.0)
+    flat, guard, optimizer = build(max_norm=1.0)
     flat.gradients.fill_(0.1)
-    step(optimiser)
+    step(optimizer)
     before = [flat.values.clone(), guard.adam.mean.clone(), guard.adam.variance.clone()]
     flat.gradients[100] = bad
-    step(optimiser)
+    step(optimizer)
     after = [flat.values, guard.adam.mean, guard.adam.variance]
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
     assert guard.state().scalars == {"non_finite_run": 1}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from briskrl.algos.dqn.config import DQN_PRESETS
-from briskrl.algos.ppo.config import ON_POLICY_PRESETS
-from briskrl.core.counters import Clock
+from briskrl.algos.ppo.config import PPO_PRESETS
+from briskrl.core.counters import Counters
 from briskrl.core.types import Decision
 from tests.algos import rollouts, transitions
 
@@ -36,13 +36,13 @@ def apart(first: np.ndarray, second: np.ndarray, start: np.ndarray) -> float:
 @pytest.mark.parametrize("preset", DQN_PRESETS)
 def test_a_hundred_value_updates_agree_within_rounding(preset):
     torch_algo, fused = values_of(preset, "torch"), values_of(preset, "fused", seed=9)
-    torch_algo.update(batch_for(torch_algo, 10, seed=5), 10, Clock())
+    torch_algo.update(batch_for(torch_algo, 10, seed=5), 10, Counters())
     fused.load_state(torch_algo.state())
     start = transitions.parameters(fused)
     assert np.array_equal(start, transitions.parameters(torch_algo))
     for seed in range(10):
         errors = [
-            algo.update(batch_for(algo, 10, seed), 10, Clock()).copy()
+            algo.update(batch_for(algo, 10, seed), 10, Counters()).copy()
             for algo in (torch_algo, fused)
         ]
         if fused.config.prioritized:
@@ -66,15 +66,15 @@ def test_both_engines_choose_the_same_actions(preset):
         obs, mask = rng.random((count, 5), np.float32), rng.random((count, 3)) < 0.6
         decisions = [Decision(np.zeros(count, np.int64)) for _ in algos]
         for algo, decision in zip(algos, decisions, strict=True):
-            algo.act(obs, mask, Clock(), decision)
+            algo.act(obs, mask, Counters(), decision)
         assert np.array_equal(decisions[0].action, decisions[1].action)
 
 
 @pytest.mark.parametrize("space", ["discrete", "masked", "several"])
-@pytest.mark.parametrize("preset", ON_POLICY_PRESETS)
+@pytest.mark.parametrize("preset", PPO_PRESETS)
 def test_a_hundred_policy_updates_agree_within_rounding(preset, space):
     env = rollouts.spec(space if space != "masked" else "discrete", mask=space == "masked")
-    options = {**ON_POLICY_PRESETS[preset], "lr": 3e-4, "adam_eps": 1e-4, "normalize_obs": True}
+    options = {**PPO_PRESETS[preset], "lr": 3e-4, "adam_eps": 1e-4, "normalize_obs": True}
     agents = [
         rollouts.make(rollouts.config(**options), env, seed=seed, engine=engine)
         for seed, engine in ((0, "torch"), (9, "fused"))
@@ -87,24 +87,24 @@ def test_a_hundred_policy_updates_agree_within_rounding(preset, space):
         assert np.array_equal(rolls[0].action, rolls[1].action)
         assert rolls[0].log_prob[:-1] == pytest.approx(rolls[1].log_prob[:-1], abs=1e-4)
         for agent, rollout in zip(agents, rolls, strict=True):
-            agent.digest([rollout], Clock())
-        assert rolls[0].ret[:-1] == pytest.approx(rolls[1].ret[:-1], rel=1e-3, abs=1e-4)
+            agent.compute_advantages([rollout], Counters())
+        assert rolls[0].returns[:-1] == pytest.approx(rolls[1].returns[:-1], rel=1e-3, abs=1e-4)
         order = np.random.default_rng(seed)
         for _ in range(20):
             rows = order.permutation(48)[:24]
             for agent in agents:
-                agent.update(rollouts.minibatch(rolls[0], env, rows), Clock())
+                agent.update(rollouts.minibatch(rolls[0], env, rows), Counters())
     assert apart(*(rollouts.parameters(agent) for agent in agents), start) < 0.01
 
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 def test_engines_may_take_turns_within_a_run(preset):
-    """Parameters and optimiser are shared by memory, so nothing is handed over."""
+    """Parameters and optimizer are shared by memory, so nothing is handed over."""
     plain, mixed = values_of(preset, "torch"), values_of(preset, "auto")
     assert mixed.engines.candidates == ("fused", "torch")
     start = transitions.parameters(plain)
     for seed in range(10):
         mixed.engines.use("fused" if seed % 2 else "torch")
         for algo in (plain, mixed):
-            algo.update(batch_for(algo, 10, seed), 10, Clock())
+            algo.update(batch_for(algo, 10, seed), 10, Counters())
     assert apart(transitions.parameters(plain), transitions.parameters(mixed), start) < 0.01

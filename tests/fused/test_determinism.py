@@ -12,8 +12,8 @@ import pytest
 
 from briskrl.algos.dqn.config import DQN_PRESETS
 from briskrl.algos.dqn.kernels import paired_threads as kernels
-from briskrl.algos.ppo.config import ON_POLICY_PRESETS
-from briskrl.core.counters import Clock
+from briskrl.algos.ppo.config import PPO_PRESETS
+from briskrl.core.counters import Counters
 from briskrl.core.types import Decision
 from tests.algos import rollouts, transitions
 from tests.algos.ppo.test_fused_gradients import random_minibatch
@@ -29,29 +29,29 @@ def learn_values(preset: str, threads: int) -> np.ndarray:
     batch = transitions.random_batch(env, 12, 150)
     decision = Decision(np.zeros(90, np.int64))
     for k in range(8):
-        algo.act(batch.obs[k, :90], None, Clock(), decision)
+        algo.act(batch.obs[k, :90], None, Counters(), decision)
         batch.obs[...] = np.roll(batch.obs, 1, axis=1)
-        algo.update(batch, 3 + k, Clock())
+        algo.update(batch, 3 + k, Counters())
     return transitions.parameters(algo)
 
 
 def learn_policy(preset: str, threads: int) -> np.ndarray:
     """Parameters after minibatches large enough to be shared."""
     env = rollouts.spec(mask=True)
-    options = {**ON_POLICY_PRESETS[preset], "lr": 1e-3}
+    options = {**PPO_PRESETS[preset], "lr": 1e-3}
     agent = rollouts.make(rollouts.config(**options), env, engine="fused", threads=threads)
     batch = random_minibatch(agent, env, 1500, seed=3)
     decision = Decision(np.zeros(1500, np.int64), np.zeros(1500, np.float32))
     for _ in range(10):
-        agent.act(batch.obs, batch.mask, Clock(), decision)
-        batch.action[...], batch.anchor[...] = decision.action, decision.log_prob
-        agent.update(batch, Clock())
+        agent.act(batch.obs, batch.mask, Counters(), decision)
+        batch.action[...], batch.old_log_prob[...] = decision.action, decision.log_prob
+        agent.update(batch, Counters())
     return rollouts.parameters(agent)
 
 
 CASES = [
     *(pytest.param(learn_values, preset, id=preset) for preset in ("dqn", "per-dqn", "rainbow")),
-    *(pytest.param(learn_policy, preset, id=preset) for preset in ON_POLICY_PRESETS),
+    *(pytest.param(learn_policy, preset, id=preset) for preset in PPO_PRESETS),
 ]
 
 
@@ -91,7 +91,7 @@ def test_halves_of_a_batch_are_the_same_whoever_computes_them(preset, batch_size
 def a_partner_of(engine, batch):
     """A thread that lends updates a hand until they are done."""
     end = np.zeros(1, np.int64)
-    engine.expect(batch)
+    engine.freeze_actor(batch)
     partner = threading.Thread(target=engine.assist, args=(batch, (end, 0, 1)))
     partner.start()
     while engine._board[kernels.PARTNER] != kernels.READY:
@@ -105,7 +105,7 @@ def a_partner_of(engine, batch):
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 def test_a_second_thread_follows_what_is_loaded(preset):
-    """Its copy of network and optimiser is of another run until then."""
+    """Its copy of network and optimizer is of another run until then."""
     config = transitions.small(**{**DQN_PRESETS[preset], "target_every": 7})
     env = transitions.spec()
     original, restored = (
@@ -113,20 +113,20 @@ def test_a_second_thread_follows_what_is_loaded(preset):
     )
     batch = transitions.random_batch(env, 30, 100)
     for seed in range(5):
-        restored.update(transitions.random_batch(env, 30, 100, seed=seed), 30, Clock())
-        original.update(batch, 30, Clock())
+        restored.update(transitions.random_batch(env, 30, 100, seed=seed), 30, Counters())
+        original.update(batch, 30, Counters())
         restored.load_state(original.state())
         for algo in (original, restored):
-            algo.update(batch, 30, Clock())
+            algo.update(batch, 30, Counters())
         assert np.array_equal(transitions.parameters(original), transitions.parameters(restored))
 
 
 def test_threads_of_an_algorithm_end_with_it():
     before = set(threading.enumerate())
     algo = transitions.make(transitions.small(), engine="fused", threads=2)
-    algo.update(transitions.random_batch(transitions.spec(), 3), 3, Clock())
-    agent, minibatch = rollouts.digested(engine="fused", threads=2)
-    agent.update(minibatch, Clock())
+    algo.update(transitions.random_batch(transitions.spec(), 3), 3, Counters())
+    agent, minibatch = rollouts.with_advantages(engine="fused", threads=2)
+    agent.update(minibatch, Counters())
     mine = set(threading.enumerate()) - before
     assert mine
     del algo, agent, minibatch

@@ -9,37 +9,45 @@ from hypothesis import strategies as st
 
 from briskrl.compiler.jit import kernel
 from briskrl.fused.kernels import gemm as kernels
-from briskrl.fused.kernels.gemm import product, thin_product, turn_all
-from briskrl.fused.kernels.gemm_tile import LINEAR, RELU, TANH, Floored, Late, Matrix, Sloped
+from briskrl.fused.kernels.gemm import gemm, thin_gemm, transpose_all
+from briskrl.fused.kernels.gemm_tile import (
+    LINEAR,
+    RELU,
+    TANH,
+    ActivationGradEpilogue,
+    AddEpilogue,
+    Matrix,
+    ReluEpilogue,
+)
 from briskrl.fused.kernels.structs import PADDING
-from briskrl.fused.kernels.transpose import turn
+from briskrl.fused.kernels.transpose import transpose
 
 ROUNDING = {"float32": 3e-6, "float64": 1e-13}
 
 
 @kernel
 def multiply(c, rows, columns, a, b, start, depth, ending):
-    product(c, rows, columns, a, b, start, depth, ending)
+    gemm(c, rows, columns, a, b, start, depth, ending)
 
 
 @kernel
 def multiply_thin(c, rows, columns, a, b, start, depth):
-    thin_product(c, rows, columns, a, b, start, depth)
+    thin_gemm(c, rows, columns, a, b, start, depth)
 
 
 @kernel
 def turn_eight(target, source):
-    turn(target, source, 8)
+    transpose(target, source, 8)
 
 
 @kernel
 def turn_sixteen(target, source):
-    turn(target, source, 16)
+    transpose(target, source, 16)
 
 
 @kernel
 def turn_any(target, source, rows, columns):
-    turn_all(target, source, rows, columns)
+    transpose_all(target, source, rows, columns)
 
 
 def padded(count: int) -> int:
@@ -84,7 +92,7 @@ def test_a_product_of_any_shape_is_numpys(
     out = laid_out(np.zeros((rows, wide), dtype), at[3], wide + more[3])
     before = out.numbers.copy()
     floor = -np.inf if ending == "late" else ending
-    how = Late() if ending == "late" else Floored(a.dtype.type(floor))
+    how = AddEpilogue() if ending == "late" else ReluEpilogue(a.dtype.type(floor))
     multiply(out, rows, wide, left, right, first, depth, how)
 
     exact = start.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
@@ -105,7 +113,7 @@ def test_a_product_of_any_shape_is_numpys(
     activation=st.sampled_from([LINEAR, RELU, TANH]),
     dtype=st.sampled_from(["float32", "float64"]),
 )
-def test_a_product_may_be_taken_times_the_slope_of_an_activation(
+def test_a_product_may_be_taken_times_the_gradient_of_an_activation(
     rows, columns, depth, activation, dtype
 ):
     rng = np.random.default_rng(rows * columns + depth)
@@ -115,15 +123,17 @@ def test_a_product_may_be_taken_times_the_slope_of_an_activation(
         for shape in ((rows, depth), (depth, wide), (rows, wide))
     )
     made = [before, np.maximum(0, before), np.tanh(before)][activation]
-    slope = [np.ones_like(before), before > 0, 1 - np.tanh(before) ** 2][activation]
+    grad = [np.ones_like(before), before > 0, 1 - np.tanh(before) ** 2][activation]
     out = laid_out(np.zeros((rows, wide), dtype), 2, wide + 3)
     results = laid_out(made, 2, wide + 3).numbers
     left, right = laid_out(a, 0, depth), laid_out(b, 0, wide)
     zeros = Matrix(np.zeros(wide, dtype), 0, 0, 1)
-    multiply(out, rows, wide, left, right, zeros, depth, Sloped(activation, results))
+    multiply(
+        out, rows, wide, left, right, zeros, depth, ActivationGradEpilogue(activation, results)
+    )
     inside = out.at + np.arange(rows)[:, None] * out.row + np.arange(wide)
     size = 1 + np.abs(a).astype(np.float64) @ np.abs(b)
-    assert (np.abs(out.numbers[inside] - (a @ b) * slope) <= ROUNDING[dtype] * size).all()
+    assert (np.abs(out.numbers[inside] - (a @ b) * grad) <= ROUNDING[dtype] * size).all()
 
 
 @settings(max_examples=100)
@@ -179,7 +189,16 @@ def test_a_product_may_be_added_to_where_it_stands(dtype, late):
     a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((9, 5), (5, 40), (9, 40)))
     out = Matrix(c.copy().reshape(-1), 0, 40, 1)
     left, right = Matrix(a.reshape(-1), 0, 5, 1), Matrix(b.reshape(-1), 0, 40, 1)
-    multiply(out, 9, 40, left, right, out, 5, Late() if late else Floored(a.dtype.type(-np.inf)))
+    multiply(
+        out,
+        9,
+        40,
+        left,
+        right,
+        out,
+        5,
+        AddEpilogue() if late else ReluEpilogue(a.dtype.type(-np.inf)),
+    )
     assert out.numbers.reshape(9, 40) == pytest.approx(c + a @ b, abs=1e-5)
 
 
@@ -189,11 +208,11 @@ def test_what_is_added_late_meets_a_finished_sum():
     left = Matrix(np.array([1, -1], np.float32), 0, 2, 1)
     right = Matrix(np.concatenate([one, one]), 0, 8, 1)
     found = {}
-    for ending in (Floored(np.float32(-np.inf)), Late()):
+    for ending in (ReluEpilogue(np.float32(-np.inf)), AddEpilogue()):
         out = Matrix(np.zeros(8, np.float32), 0, 8, 1)
         multiply(out, 1, 8, left, right, Matrix(big, 0, 8, 1), 2, ending)
         found[type(ending)] = set(out.numbers.tolist())
-    assert found == {Floored: {2.0**24 - 1}, Late: {2.0**24}}
+    assert found == {ReluEpilogue: {2.0**24 - 1}, AddEpilogue: {2.0**24}}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from briskrl.core.spec import ArraySpec
 from briskrl.fused.kernels import layers, packing, structs
 from briskrl.fused.kernels.gemm_tile import LINEAR, RELU, TANH
-from briskrl.fused.layer_table import Plan
+from briskrl.fused.layer_table import LayerTable
 from briskrl.fused.network import build_net
 from briskrl.nets.bodies import BodyOptions
 from briskrl.nets.flat_parameters import FlatParameters
@@ -42,7 +42,7 @@ def planned(widths, inputs, actions, *, noisy=False):
         ArraySpec.of((inputs,), np.float32, 0, 1), actions, options, generator
     )
     flat = FlatParameters(network)
-    plan = Plan(flat, inputs)
+    plan = LayerTable(flat, inputs)
     features = plan.body(network.body, plan.obs)
     plan.dense(network.head.advantage, features)
     plan.dense(network.head.value, features)
@@ -121,7 +121,7 @@ def test_places_of_layers_never_overlap_and_rows_are_whole_vectors(widths, input
     assert net.layers[:, structs.INPUTS].tolist() == [module.weight.shape[1] for module in modules]
 
 
-def test_what_several_layers_share_receives_the_sum_of_their_slopes():
+def test_what_several_layers_share_receives_the_sum_of_their_gradients():
     _, net, _ = planned((8, 8), 4, 3)
     # Backwards, the value head comes first and begins the sum; observations receive nothing.
     assert net.layers[:, structs.PASSES_ON].tolist() == [
@@ -131,7 +131,7 @@ def test_what_several_layers_share_receives_the_sum_of_their_slopes():
         structs.FIRST,
     ]
     # The advantage head is the last to hand down, so it goes on to before the activation.
-    assert net.layers[:, structs.SLOPE_OF].tolist() == [LINEAR, RELU, RELU, LINEAR]
+    assert net.layers[:, structs.GRAD_OF].tolist() == [LINEAR, RELU, RELU, LINEAR]
 
 
 def test_parameters_are_views_of_torchs():

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from briskrl.algos.dqn.config import DQN_PRESETS
-from briskrl.algos.ppo.config import ON_POLICY_PRESETS
-from briskrl.core.counters import Clock
+from briskrl.algos.ppo.config import PPO_PRESETS
+from briskrl.core.counters import Counters
 from briskrl.core.types import Decision
 from tests.algos import rollouts, transitions
 from tests.algos.ppo.test_fused_gradients import random_minibatch
@@ -54,22 +54,22 @@ def test_value_learning_allocates_no_arrays(preset, threads):
     batch = transitions.random_batch(env, 2, 256)
     obs, mask = batch.obs[0], batch.next_mask[0]
     decision = Decision(np.zeros(256, np.int64))
-    assert peak_growth(lambda: algo.act(obs, mask, Clock(), decision)) < VIEWS
-    assert peak_growth(lambda: algo.update(batch, 2, Clock())) < VIEWS
+    assert peak_growth(lambda: algo.act(obs, mask, Counters(), decision)) < VIEWS
+    assert peak_growth(lambda: algo.update(batch, 2, Counters())) < VIEWS
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("preset", ON_POLICY_PRESETS)
+@pytest.mark.parametrize("preset", PPO_PRESETS)
 def test_policy_learning_allocates_no_arrays(preset, threads):
     env = rollouts.spec(shape=(40,), mask=True)
-    options = {**ON_POLICY_PRESETS[preset], "net": (64, 64)}
+    options = {**PPO_PRESETS[preset], "net": (64, 64)}
     agent = rollouts.make(rollouts.config(**options), env, engine="fused", threads=threads)
     batch = random_minibatch(agent, env, 1024, seed=1)
     decision = Decision(np.zeros(1024, np.int64), np.zeros(1024, np.float32))
     values = np.zeros(1024, np.float32)
     engine = agent.engines.now
-    assert peak_growth(lambda: agent.act(batch.obs, batch.mask, Clock(), decision)) < VIEWS
-    assert peak_growth(lambda: agent.update(batch, Clock())) < VIEWS
+    assert peak_growth(lambda: agent.act(batch.obs, batch.mask, Counters(), decision)) < VIEWS
+    assert peak_growth(lambda: agent.update(batch, Counters())) < VIEWS
     assert peak_growth(lambda: engine.values(batch.obs, values)) < VIEWS
 
 
@@ -89,13 +89,13 @@ def test_moments_that_have_decayed_to_denormals_do_not_slow_an_update():
     batch.weight[...] = 0
     adam = algo.parts.guard.adam
     times: dict[float, list[float]] = {0.0: [], 1e-40: []}
-    algo.update(batch, 10, Clock())
+    algo.update(batch, 10, Counters())
     for _ in range(30):
         for size, spent in times.items():
             adam.mean.fill_(size)
             adam.variance.fill_(size)
             assert float(adam.mean[0]) > 0 or size == 0
-            spent.append(best_of(lambda: algo.update(batch, 10, Clock())))
+            spent.append(best_of(lambda: algo.update(batch, 10, Counters())))
     assert min(times[1e-40]) < 1.5 * min(times[0.0])
 
 
@@ -104,7 +104,7 @@ def test_denormals_are_flushed_within_an_update_and_not_beyond():
     batch = transitions.random_batch(transitions.spec(), 1)
     algo.parts.guard.adam.mean.fill_(1e-40)
     batch.weight[...] = 0
-    algo.update(batch, 1, Clock())
+    algo.update(batch, 1, Counters())
     assert not algo.parts.guard.adam.mean.any()
     assert float(np.float32(1e-39) * np.float32(0.5)) > 0
     assert float(torch.tensor(1e-39) * 0.5) > 0
@@ -123,6 +123,8 @@ def test_ten_thousand_updates_take_the_same_time_from_first_to_last():
         if block == 2:
             batch.obs[..., :8] = 0
             batch.next_obs[..., :8] = 0
-        blocks.append(median(best_of(lambda: algo.update(batch, 50, Clock())) for _ in range(10)))
+        blocks.append(
+            median(best_of(lambda: algo.update(batch, 50, Counters())) for _ in range(10))
+        )
     assert median(blocks[-5:]) < 1.5 * median(blocks[:5])
     assert algo.parts.guard.adam.count == 10_000

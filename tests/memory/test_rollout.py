@@ -6,7 +6,7 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 
-from briskrl.core.types import KNOWN_OF_STEPS, Minibatch
+from briskrl.core.types import MINIBATCH_FIELDS, Minibatch
 from briskrl.memory.kernels.shuffle import deal, shuffle
 from briskrl.memory.rollout import RECORDED, RolloutBuffer
 from tests.memory.allocation import allocated
@@ -100,7 +100,7 @@ def test_columns_filled_out_of_step_hold_what_rows_hold(spec):
         ids = rng.permutation(np.flatnonzero(done < T))[: rng.integers(1, N + 1)]
         apart.write(*pick(spec, steps, done, ids), ids)
         done[ids] += 1
-        np.testing.assert_array_equal(apart.accepts, done < T)
+        np.testing.assert_array_equal(apart.has_room, done < T)
     assert together.is_full
     assert apart.is_full
     # Row T means something for what is acted on alone.
@@ -151,7 +151,7 @@ def test_minibatches_hold_every_step_once_and_no_other(parts, reuse):
         play_rows(memory, steps)
         rollouts = memory.rollouts()
         for rollout in rollouts:
-            for name in ("anchor", "weight", "value", "advantage", "ret"):
+            for name in ("old_log_prob", "weight", "value", "advantage", "returns"):
                 getattr(rollout, name)[:] = feed.rng.normal(size=(T + 1, N))
         expected = sorted(
             step_of(rollout, t, n) for rollout in rollouts for t in range(T) for n in range(N)
@@ -169,7 +169,7 @@ def test_minibatches_hold_every_step_once_and_no_other(parts, reuse):
 
 
 def step_of(record, *at) -> tuple[float, ...]:
-    values = [np.ravel(getattr(record, name)[at]) for name in KNOWN_OF_STEPS]
+    values = [np.ravel(getattr(record, name)[at]) for name in MINIBATCH_FIELDS]
     return tuple(float(value) for value in np.concatenate(values))
 
 
@@ -289,7 +289,7 @@ def test_clearing_leaves_a_memory_like_new():
     new = make(spec, reuse=1)
     assert memory.chunk_versions() == new.chunk_versions()
     assert len(memory.rollouts()) == 1
-    assert memory.accepts.all()
+    assert memory.has_room.all()
     steps = [random_step(feed) for _ in range(T)]
     for target in (memory, new):
         begin(target, steps)

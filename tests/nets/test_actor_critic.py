@@ -20,14 +20,14 @@ def build(
     outputs=3,
     activation="tanh",
     shared=False,
-    standardise=False,
+    standardize=False,
     continuous=False,
     seed=0,
 ):
     options = ActorCriticOptions(
         body=BodyOptions("auto", widths, (4,), activation),
         shared=shared,
-        standardise=standardise,
+        standardize=standardize,
         continuous=continuous,
     )
     generator = torch.Generator().manual_seed(seed)
@@ -83,8 +83,8 @@ def test_continuous_policies_have_deviations_that_observations_do_not_change():
     assert torch.equal(out[:, 2:], torch.tensor([-1.0, 0.5]).expand(6, 2))
 
 
-def test_standardised_observations_are_centred_scaled_and_cut_off():
-    net = build(standardise=True, shape=(2,))
+def test_standardized_observations_are_centred_scaled_and_cut_off():
+    net = build(standardize=True, shape=(2,))
     obs = torch.tensor([[3.0, 500.0], [1.0, -500.0]])
     assert torch.equal(net.inputs(obs), obs.clamp(-10, 10))
     net.inputs.set_moments(np.array([1.0, 0.0]), np.array([4.0, 2.0]))

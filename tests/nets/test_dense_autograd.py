@@ -23,7 +23,7 @@ def pair(*, inputs=5, widths=(7, 9), activation="tanh", shared=False, continuous
     options = ActorCriticOptions(
         body=BodyOptions("mlp", widths, (), activation),
         shared=shared,
-        standardise=False,
+        standardize=False,
         continuous=continuous,
     )
     spec = ArraySpec((inputs,), np.dtype(np.float32), -1.0, 1.0)
@@ -174,4 +174,4 @@ def test_passes_of_different_sizes_share_buffers():
     rooms = dense._net._rooms
     assert sorted(rooms) == [2, 7, 9]
     assert len({room.hidden[0].data_ptr() for room in rooms.values()}) == 1
-    assert len({room.slopes[1].data_ptr() for room in rooms.values()}) == 1
+    assert len({room.gradients[1].data_ptr() for room in rooms.values()}) == 1

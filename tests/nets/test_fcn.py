@@ -30,7 +30,7 @@ def actor_critic(height, width, *, shared=False, seed=0):
     options = ActorCriticOptions(
         body=BodyOptions("fcn", (8,), (4, 4, 6), "tanh"),
         shared=shared,
-        standardise=False,
+        standardize=False,
         continuous=False,
     )
     generator = torch.Generator().manual_seed(seed)

@@ -10,7 +10,7 @@ from torch import nn
 from briskrl.core.errors import DivergedError
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat_parameters import FlatParameters
-from briskrl.nets.safe_adam import GuardedAdam
+from briskrl.nets.safe_adam import SafeAdam
 
 
 class Elsewhere(Compute):
@@ -29,7 +29,7 @@ def guarded(kind, max_norm=0.5):
     flat = FlatParameters(nn.Linear(3, 2))
     flat.values.copy_(torch.arange(8.0))
     compute = kind(torch.device("cpu"))
-    return flat, GuardedAdam(flat, compute, lr=0.1, eps=1e-8, max_norm=max_norm)
+    return flat, SafeAdam(flat, compute, lr=0.1, eps=1e-8, max_norm=max_norm)
 
 
 def gradients(count, bad=()):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from briskrl.parallel.backoff import LONGEST_RETREAT, RETREAT_GROWTH, SHORTEST_RETREAT, Retreat
+from briskrl.parallel.backoff import LONGEST_RETREAT, RETREAT_GROWTH, SHORTEST_RETREAT, Backoff
 
 
-def length_of(retreat: Retreat) -> int:
+def length_of(retreat: Backoff) -> int:
     """How many pieces of work are done alone now."""
     return next(count for count in range(2 * LONGEST_RETREAT) if not retreat.goes_on())
 
 
 def test_a_retreat_follows_waiting_that_costs_more_than_was_saved_and_is_longer_each_time():
-    retreat = Retreat()
+    retreat = Backoff()
     lengths = []
     for _ in range(8):
         retreat.judge(took_s=3e-3, work_s=1e-3)
@@ -27,7 +27,7 @@ def test_a_retreat_follows_waiting_that_costs_more_than_was_saved_and_is_longer_
 
 def test_a_core_that_is_lost_now_and_then_is_no_reason_to_retreat():
     """One piece in twenty takes ten times as long, which all the others make up for."""
-    retreat = Retreat()
+    retreat = Backoff()
     for k in range(1, 10_000):
         retreat.judge(took_s=6e-3 if k % 20 == 0 else 6e-4, work_s=1e-3)
         assert not retreat.goes_on()
@@ -35,7 +35,7 @@ def test_a_core_that_is_lost_now_and_then_is_no_reason_to_retreat():
 
 def test_cores_that_are_lost_most_of_the_time_are_left_alone_most_of_the_time():
     """One piece in three takes ten times as long, which the others do not make up for."""
-    retreat = Retreat()
+    retreat = Backoff()
     together = 0
     for _ in range(100_000):
         if not retreat.goes_on():

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from briskrl.algos.dqn.config import DQN_PRESETS
-from briskrl.algos.dqn.kernels.td_update import ANNOUNCED, BEGUN
-from briskrl.algos.dqn.kernels.updates import update_values
-from briskrl.compiler.packed_args import Held
-from briskrl.core.counters import Clock
-from briskrl.parallel.native_worker import Service
+from briskrl.algos.dqn.kernels.td_update import BEGUN, PREFETCHED
+from briskrl.algos.dqn.kernels.updates import run_updates
+from briskrl.compiler.packed_args import PackedArgs
+from briskrl.core.counters import Counters
+from briskrl.parallel.native_worker import NativeWorker
 from briskrl.parallel.worker import Worker
 from tests.algos import transitions
 from tests.parallel import thread_kernels as works
@@ -28,14 +28,14 @@ def learn(preset, between=None):
     algo = transitions.make(config, env, engine="fused")
     batches = [transitions.random_batch(env, 6, 20, seed) for seed in range(2)]
     worker = Worker(1)
-    service = Service(worker)
+    service = NativeWorker(worker)
     for k in range(40):
         batch = batches[k % 2]
         if between is None:
-            algo.update(batch, 1 + k % 6, Clock())
+            algo.update(batch, 1 + k % 6, Counters())
             continue
         between(service, worker, k)
-        service.begin(update_values, algo.prepare(batch, 1 + k % 6, Clock()))
+        service.begin(run_updates, algo.prepare(batch, 1 + k % 6, Counters()))
         assert service.finish()[0] > 0
         algo.conclude(batch, 1 + k % 6)
     worker.leave()
@@ -74,23 +74,23 @@ def announced():
     algo = transitions.make(transitions.small(), env, engine="fused")
     batch = transitions.random_batch(env, 2, 20, seed=0)
     worker = Worker(1)
-    service = Service(worker)
+    service = NativeWorker(worker)
     # Somebody serves once something was asked for.
-    service.begin(update_values, algo.prepare(batch, 1, Clock()))
+    service.begin(run_updates, algo.prepare(batch, 1, Counters()))
     service.finish()
     algo.conclude(batch, 1)
     before = transitions.parameters(algo)
     engine = algo.engines.now
-    rules = engine._duty_on(batch).lesson.rules
+    rules = engine._plan_for(batch).context.rules
     number, end = 0, time.monotonic() + 10
     while rules[BEGUN] < max(1, number) and time.monotonic() < end:
         # A thread that has lost its core serves no more until something is asked for.
-        service.begin(update_values, algo.prepare(batch, 0, Clock()))
+        service.begin(run_updates, algo.prepare(batch, 0, Counters()))
         service.finish()
-        number = service.announce(update_values, algo.prepare(batch, 2, Clock()))
-        engine.announce(batch, number)
+        number = service.prefetch(run_updates, algo.prepare(batch, 2, Counters()))
+        engine.prefetch(batch, number)
         time.sleep(0.001)
-    assert rules[BEGUN] == rules[ANNOUNCED] == number
+    assert rules[BEGUN] == rules[PREFETCHED] == number
     assert np.array_equal(transitions.parameters(algo), before)
     yield algo, batch, service
     service.close()
@@ -99,7 +99,7 @@ def announced():
 
 def finish(algo, batch, service):
     """Parameters after the two updates."""
-    service.begin(update_values, algo.prepare(batch, 2, Clock()))
+    service.begin(run_updates, algo.prepare(batch, 2, Counters()))
     service.finish()
     algo.conclude(batch, 2)
     return transitions.parameters(algo)
@@ -108,10 +108,10 @@ def finish(algo, batch, service):
 def plain(batch, changed=None):
     """Parameters after the same updates without a service."""
     algo = transitions.make(transitions.small(), transitions.spec(), engine="fused")
-    algo.update(batch, 1, Clock())
+    algo.update(batch, 1, Counters())
     if changed is not None:
         changed(algo)
-    algo.update(batch, 2, Clock())
+    algo.update(batch, 2, Counters())
     return transitions.parameters(algo)
 
 
@@ -158,11 +158,11 @@ def test_batches_may_be_exchanged_for_others():
     config, env = transitions.small(), transitions.spec()
     served, plain = (transitions.make(config, env, engine="fused") for _ in range(2))
     worker = Worker(1)
-    service = Service(worker)
+    service = NativeWorker(worker)
     for k in range(9):
         batch = transitions.random_batch(env, 2, 20, seed=k)
-        plain.update(batch, 2, Clock())
-        service.begin(update_values, served.prepare(batch, 2, Clock()))
+        plain.update(batch, 2, Counters())
+        service.begin(run_updates, served.prepare(batch, 2, Counters()))
         service.finish()
         served.conclude(batch, 2)
     worker.leave()
@@ -173,7 +173,7 @@ def test_batches_may_be_exchanged_for_others():
 @pytest.fixture
 def service():
     worker = Worker(1)
-    made = Service(worker)
+    made = NativeWorker(worker)
     yield made
     made.close()
     worker.leave()
@@ -181,7 +181,7 @@ def service():
 
 def test_work_is_called_with_the_number_that_was_asked_for(service):
     numbers = np.zeros(1, np.int64)
-    held = Held((numbers,))
+    held = PackedArgs((numbers,))
     for number in range(1, 6):
         service.begin(works.add, held, number)
         service.finish()
@@ -190,11 +190,11 @@ def test_work_is_called_with_the_number_that_was_asked_for(service):
 
 def test_work_that_is_no_longer_needed_is_done_once_or_never(service):
     numbers, done = np.zeros(1, np.int64), 0
-    held = Held((numbers,))
+    held = PackedArgs((numbers,))
     for k in range(200):
         time.sleep(0.004 * (k % 20 == 0))
         service.begin(works.add, held, 1)
-        done += service.settle() > 0
+        done += service.cancel_or_wait() > 0
         assert numbers[0] == done
     service.begin(works.add, held, 1000)
     service.finish()

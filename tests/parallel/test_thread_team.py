@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from briskrl.compiler.packed_args import Held
-from briskrl.parallel.thread_team import MOST_PARTS, Team, bounds_of
+from briskrl.compiler.packed_args import PackedArgs
+from briskrl.parallel.thread_team import MOST_PARTS, ThreadTeam, bounds_of
 from tests.parallel import thread_kernels as works
 
 NO_NAPS = np.zeros(9, np.int64)
 
 
-def team_of(size: int) -> Team:
-    return Team(tuple(Held((np.array([10.0 * member]),)) for member in range(size)))
+def team_of(size: int) -> ThreadTeam:
+    return ThreadTeam(tuple(PackedArgs((np.array([10.0 * member]),)) for member in range(size)))
 
 
 @given(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from briskrl.algos.dqn.kernels.paired_threads import weigh_partner
-from briskrl.compiler.atomics import fetch_add, look, opened
+from briskrl.algos.dqn.kernels.paired_threads import update_cost_model
+from briskrl.compiler.atomics import atomic_load, fetch_add, unpack
 from briskrl.compiler.jit import kernel, sched_yield, usleep
 from briskrl.parallel.kernels.queue import next_part
 
 
 @kernel
-def count(errand, member):
+def count(job, member):
     """Count how often every row is seen, and write down who had which part.
 
     The subject has room for both, and how many microseconds each member naps in a part.
     """
-    board, bounds, _, subject = opened(errand)
-    seen, by, naps = opened(subject)
+    board, bounds, _, subject = unpack(job)
+    seen, by, naps = unpack(subject)
     part = next_part(board)
     while part >= 0:
         for row in range(bounds[part], bounds[part + 1]):
@@ -27,22 +27,22 @@ def count(errand, member):
 
 
 @kernel
-def meet(errand, member):
+def meet(job, member):
     """Every part is done only when all have begun; the subject has a counter."""
-    board, _, _, subject = opened(errand)
-    (begun,) = opened(subject)
+    board, _, _, subject = unpack(job)
+    (begun,) = unpack(subject)
     while next_part(board) >= 0:
         fetch_add(begun, 0, 1)
-        while look(begun, 0) < begun.shape[0]:
+        while atomic_load(begun, 0) < begun.shape[0]:
             sched_yield()
 
 
 @kernel
-def tell(errand, member):
+def tell(job, member):
     """Write what the member computes with; the subject has room for that."""
-    board, _, members, subject = opened(errand)
-    (mark,) = opened(members[member])
-    (out,) = opened(subject)
+    board, _, members, subject = unpack(job)
+    (mark,) = unpack(members[member])
+    (out,) = unpack(subject)
     part = next_part(board)
     while part >= 0:
         out[part] = mark[0]
@@ -52,11 +52,11 @@ def tell(errand, member):
 @kernel
 def add(held, number):
     """Work for a service: add a number."""
-    (numbers,) = opened(held)
+    (numbers,) = unpack(held)
     numbers[0] += number
 
 
 @kernel
 def weigh(board, together, took):
     """Tell that an update took so many cycles."""
-    weigh_partner(board, together, took)
+    update_cost_model(board, together, took)

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from briskrl.algos.dqn.config import DQN_PRESETS
-from briskrl.algos.ppo.config import ON_POLICY_PRESETS
+from briskrl.algos.ppo.config import PPO_PRESETS
 from briskrl.training.config import TrainConfig
 
 _DQN = {
@@ -30,7 +30,7 @@ def small_config(run_dir: Path, preset: str = "dqn", **options) -> TrainConfig:
 
 
 def _small(preset: str) -> dict[str, object]:
-    if preset in ON_POLICY_PRESETS:
+    if preset in PPO_PRESETS:
         return _ON_POLICY
     assert preset in DQN_PRESETS
     return _DQN

@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.phase import PhaseTimer
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import EpisodeStats, StepBuffers
 from briskrl.memory.replay import ReplayBuffer
 from briskrl.memory.rollout import RolloutBuffer
-from briskrl.training.async_collector import PartialCollector
+from briskrl.training.async_collector import AsyncCollector
 from briskrl.training.config import TrainConfig
 from briskrl.training.loop import resume, train
-from briskrl.training.update_schedule import OnFull, Ratio
+from briskrl.training.update_schedule import RatioSchedule, RolloutSchedule
 from tests.training.runs import small_config
 
 N, T = 6, 5
 
 
-class Counters:
+class CountingEnv:
     """Env i shows (i, steps it has made, its last action); who is ready first is random."""
 
     partial = True
@@ -76,19 +76,19 @@ class Chooser:
     def __init__(self) -> None:
         self.rng = np.random.default_rng(1)
 
-    def act(self, obs, mask, clock, out) -> None:
+    def act(self, obs, mask, counters, out) -> None:
         for row in range(len(obs)):
             out.action[row] = self.rng.choice(np.flatnonzero(mask[row]))
             out.log_prob[row] = -float(out.action[row])
 
 
-def collect(memory, env) -> PartialCollector:
-    collector = PartialCollector(
+def collect(memory, env) -> AsyncCollector:
+    collector = AsyncCollector(
         env,
         Chooser(),
         memory,
         PhaseTimer(),
-        Clock(),
+        Counters(),
         min_ready=env.min_ready,
         on_policy=isinstance(memory, RolloutBuffer),
     )
@@ -98,10 +98,10 @@ def collect(memory, env) -> PartialCollector:
 
 @pytest.mark.parametrize("min_ready", [1, 3, N])
 def test_rollouts_hold_every_column_in_order(min_ready):
-    env = Counters(min_ready)
+    env = CountingEnv(min_ready)
     memory = RolloutBuffer(spec=env.env_spec, num_envs=N, steps=T, reuse=0)
     collector = collect(memory, env)
-    cadence = OnFull(rollout_steps=N * T, updates=3, reuse=0)
+    cadence = RolloutSchedule(rollout_steps=N * T, updates=3, reuse=0)
     for number in range(4):
         due = 0
         while not due:
@@ -124,10 +124,10 @@ def test_rollouts_hold_every_column_in_order(min_ready):
 
 @pytest.mark.parametrize("min_ready", [1, 4])
 def test_replay_holds_every_transition_once_and_the_ratio_holds(min_ready):
-    env = Counters(min_ready)
+    env = CountingEnv(min_ready)
     memory = ReplayBuffer(spec=env.env_spec, num_envs=N, capacity=N * 64, n_step=1, gamma=1.0)
     collector = collect(memory, env)
-    cadence = Ratio(updates_per_step=0.37, starts=20)
+    cadence = RatioSchedule(updates_per_step=0.37, starts=20)
     written = updates = 0
     while written < N * 30:
         count, _ = collector.collect()
@@ -141,7 +141,7 @@ def test_replay_holds_every_transition_once_and_the_ratio_holds(min_ready):
         np.testing.assert_array_equal(memory.ring.obs[rows, 0], np.full(len(rows), e))
         np.testing.assert_array_equal(memory.ring.obs[rows, 1], np.arange(len(rows)))
         np.testing.assert_array_equal(memory.ring.reward[rows], np.arange(len(rows)) + 1)
-    collector.settle()
+    collector.cancel_or_wait()
     assert not env.waiting
 
 

@@ -9,9 +9,9 @@ import pytest
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.training.config import Stage
 from briskrl.training.loop import resume, train
-from briskrl.training.reporter import Silent
+from briskrl.training.reporter import SilentReporter
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from tests.training.runs import policy_hash, small_config
 
 WORLD = WildfireConfig(
@@ -27,7 +27,7 @@ def config(tmp_path, name, preset, steps=480, world=WORLD):
     )
 
 
-class Notes(Silent):
+class Notes(SilentReporter):
     def __init__(self):
         self.notes = []
 
@@ -40,7 +40,7 @@ def test_codes_change_no_bit_of_what_is_learnt(tmp_path, monkeypatch, preset):
     said = Notes()
     train(config(tmp_path, "coded", preset), reporter=said)
     assert any(note.startswith("memory: 256 transitions in 0 MB (16 bytes") for note in said.notes)
-    monkeypatch.setattr(Session, "_codec", None)
+    monkeypatch.setattr(Trainer, "_codec", None)
     silent = Notes()
     train(config(tmp_path, "whole", preset), reporter=silent)
     assert not any(note.startswith("memory:") for note in silent.notes)
@@ -59,7 +59,7 @@ def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, pres
 
 def test_stages_with_landscapes_of_their_own_are_remembered_as_they_were_seen(tmp_path):
     stages = (Stage(env={"first_landscape": 7}, until="steps", value=240),)
-    session = Session(complete(replace(config(tmp_path, "run", "dqn"), curriculum=stages)))
-    assert session.memory_note is None
-    assert session.memory.ring.obs.shape[1] == 15 * 30
-    session.close()
+    trainer = Trainer(complete(replace(config(tmp_path, "run", "dqn"), curriculum=stages)))
+    assert trainer.memory_note is None
+    assert trainer.memory.ring.obs.shape[1] == 15 * 30
+    trainer.close()

@@ -14,7 +14,7 @@ from briskrl.training.curriculum import Curriculum
 from briskrl.training.loop import resume, train
 from briskrl.training.resolve import load_config
 from briskrl.training.storage.jsonl import read_jsonl
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from tests.training.runs import policy_hash, small_config
 
 STAGES = (
@@ -29,7 +29,7 @@ def episodes(scores: list[float], won: bool = False) -> EpisodeStats:
     return EpisodeStats(
         env=np.zeros(count, np.int32),
         steps=np.ones(count, np.int32),
-        ret=values,
+        returns=values,
         score=values,
         won=np.full(count, won),
         cause=np.zeros(count, np.uint8),
@@ -96,22 +96,22 @@ def test_a_run_goes_through_its_stages_and_resumes_in_any_of_them(tmp_path, pres
 @pytest.mark.parametrize("preset", ["dqn", "ppo"])
 def test_no_transition_leads_from_one_stage_into_the_next(tmp_path, preset):
     stages = (Stage(env={"height": 4, "width": 4}, until="steps", value=160),)
-    session = Session(_complete(small_config(tmp_path / "run", preset, curriculum=stages)))
-    session.start()
+    trainer = Trainer(_complete(small_config(tmp_path / "run", preset, curriculum=stages)))
+    trainer.start()
     for _ in range(10):
-        before = session.collector.now.obs.copy()
-        session.iterate()
-    assert session.curriculum.stage == 1
-    ends, finals = _last_transitions(session, preset)
+        before = trainer.collector.now.obs.copy()
+        trainer.iterate()
+    assert trainer.curriculum.stage == 1
+    ends, finals = _last_transitions(trainer, preset)
     assert ends.all()
-    assert not np.array_equal(finals, session.collector.now.obs)
+    assert not np.array_equal(finals, trainer.collector.now.obs)
     assert finals.shape == before.shape
-    session.close()
+    trainer.close()
 
 
-def _last_transitions(session: Session, preset: str):
+def _last_transitions(trainer: Trainer, preset: str):
     """Whether each env's last transition ended an episode, and where."""
-    memory = session.memory
+    memory = trainer.memory
     if preset == "ppo":
         rollout = memory.rollouts()[0]
         return rollout.terminated[9] | rollout.truncated[9], rollout.final_obs[9]

@@ -9,8 +9,8 @@ import pytest
 from torch.profiler import ProfilerActivity, profile
 
 from briskrl.algos.dqn.config import DQN_PRESETS
-from briskrl.algos.ppo.config import ON_POLICY_PRESETS
-from briskrl.core.counters import Clock
+from briskrl.algos.ppo.config import PPO_PRESETS
+from briskrl.core.counters import Counters
 from briskrl.training.device import Arithmetic
 from tests.algos import rollouts, transitions
 from tests.algos.ppo.test_fused_gradients import random_minibatch
@@ -47,15 +47,15 @@ def test_value_updates_of_torch_ask_the_system_for_no_memory(preset, batch_size)
     algo = transitions.make(config, env, engine="torch")
     batch = transitions.random_batch(env, 8, batch_size)
     # Eight updates; memory that goes back to the system costs hundreds.
-    assert faults(lambda: algo.update(batch, 8, Clock())) < 40
+    assert faults(lambda: algo.update(batch, 8, Counters())) < 40
 
 
 def test_policy_updates_of_torch_ask_the_system_for_no_memory():
     env = rollouts.spec(mask=True)
-    options = {**ON_POLICY_PRESETS["ppo"], "net": (64, 64)}
+    options = {**PPO_PRESETS["ppo"], "net": (64, 64)}
     agent = rollouts.make(rollouts.config(**options), env, engine="torch")
     batch = random_minibatch(agent, env, 4096, seed=3)
-    assert faults(lambda: agent.update(batch, Clock())) < 1
+    assert faults(lambda: agent.update(batch, Counters())) < 1
 
 
 def allocated(call) -> int:
@@ -76,7 +76,7 @@ def test_what_value_updates_of_torch_allocate_does_not_grow_with_the_network(opt
     for width in (32, 256):
         config = transitions.small(**options, net=(width, width), batch_size=64)
         algo = transitions.make(config, env, engine="torch")
-        found.append(allocated(lambda algo=algo: algo.update(batch, 4, Clock())))
+        found.append(allocated(lambda algo=algo: algo.update(batch, 4, Counters())))
     assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
@@ -84,8 +84,8 @@ def test_what_policy_updates_of_torch_allocate_does_not_grow_with_the_network():
     env = rollouts.spec(mask=True)
     found = []
     for width in (32, 256):
-        options = {**ON_POLICY_PRESETS["ppo"], "net": (width, width)}
+        options = {**PPO_PRESETS["ppo"], "net": (width, width)}
         agent = rollouts.make(rollouts.config(**options), env, engine="torch")
         batch = random_minibatch(agent, env, 512, seed=3)
-        found.append(allocated(lambda agent=agent, batch=batch: agent.update(batch, Clock())))
+        found.append(allocated(lambda agent=agent, batch=batch: agent.update(batch, Counters())))
     assert found[1] == pytest.approx(found[0], rel=1e-3)

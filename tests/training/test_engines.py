@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from briskrl.core.errors import ConfigError
 from briskrl.training.evaluate import evaluate
 from briskrl.training.loop import resume, train
-from briskrl.training.reporter import Silent
+from briskrl.training.reporter import SilentReporter
 from briskrl.training.resolve import load_config
 from briskrl.training.storage.checkpoint import list_checkpoints
 from tests.training.runs import policy_hash, small_config
@@ -23,7 +23,7 @@ PRESETS = ["dqn", "rainbow", "ppo"]
 OTHER = {"fused": "torch", "torch": "fused"}
 
 
-class Notes(Silent):
+class Notes(SilentReporter):
     def __init__(self):
         self.notes = []
 

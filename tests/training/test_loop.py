@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from briskrl.algos.ppo.gae import Appraiser
+from briskrl.algos.ppo.gae import AdvantageEstimator
 from briskrl.algos.registry import ALGOS
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError
 from briskrl.training.loop import resume, train
-from briskrl.training.reporter import Silent
+from briskrl.training.reporter import SilentReporter
 from briskrl.training.storage.checkpoint import list_checkpoints
 from briskrl.training.storage.jsonl import read_jsonl
 from tests.training.runs import policy_hash, small_config
@@ -40,13 +40,13 @@ def test_warm_up_changes_no_bit_of_the_training(tmp_path, preset):
 
 
 def test_warm_up_goes_through_what_reuse_needs_and_changes_no_bit(tmp_path, monkeypatch):
-    appraise, ages = Appraiser.appraise, []
+    estimate, ages = AdvantageEstimator.estimate, []
 
     def watched(self, rollout, engine):
         ages.append(rollout.age)
-        appraise(self, rollout, engine)
+        estimate(self, rollout, engine)
 
-    monkeypatch.setattr(Appraiser, "appraise", watched)
+    monkeypatch.setattr(AdvantageEstimator, "estimate", watched)
     for name, warmup, first in (("with", True, 1), ("without", False, 0)):
         train(small_config(tmp_path / name, "ppo", warmup=warmup, algo_config={"reuse": 1}))
         assert ages[0] == first
@@ -151,7 +151,7 @@ def test_a_finished_run_says_how_to_train_it_further(tmp_path):
         resume(tmp_path / "run")
 
 
-class Notes(Silent):
+class Notes(SilentReporter):
     def __init__(self):
         self.notes = []
 
@@ -189,8 +189,8 @@ def test_non_finite_losses_stop_the_run_and_keep_the_last_checkpoint(tmp_path):
     config = small_config(tmp_path / "run", checkpoint_steps=160, env_config={"reward_step": -0.01})
 
     def poison(run):
-        if run.session.clock.env_steps > 1000:
-            run.session.algo.parts.online_flat.values.fill_(float("nan"))
+        if run.trainer.counters.env_steps > 1000:
+            run.trainer.algo.parts.online_flat.values.fill_(float("nan"))
 
     with pytest.raises(DivergedError, match="diverged_batch"):
         train(config, hooks=[poison])

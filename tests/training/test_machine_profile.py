@@ -13,20 +13,20 @@ import pytest
 from briskrl.training import machine_profile as machine
 from briskrl.training.machine_profile import (
     fingerprint,
-    known_machine,
-    machine_file,
+    load_profile,
     num_cores,
-    quick_machine,
+    profile_path,
+    quick_profile,
     save,
 )
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> machine.Machine:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> machine.MachineProfile:
     """This machine, measured once for all tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return quick_machine()
+        return quick_profile()
 
 
 @pytest.fixture(autouse=True)
@@ -39,19 +39,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_machine_is_measured_once_and_known_from_then_on(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert known_machine() is None
-    first = quick_machine()
+    assert load_profile() is None
+    first = quick_profile()
     assert first.calibration.gflops > 0
     assert [path.name for path in cache.iterdir()] == [f"machine-{first.fingerprint}.json"]
     monkeypatch.setattr(machine, "calibrate_quickly", lambda: pytest.fail("measured again"))
-    assert known_machine() == quick_machine() == first
+    assert load_profile() == quick_profile() == first
 
 
 def test_the_file_is_readable_json_with_what_the_figures_depend_on(
-    measured: machine.Machine,
+    measured: machine.MachineProfile,
 ) -> None:
     path = save(measured)
-    assert path == machine_file()
+    assert path == profile_path()
     told = json.loads(path.read_text())
     assert told["cores"] == num_cores() == measured.cores >= 1
     assert set(told["versions"]) == {"numba", "torch"}
@@ -72,41 +72,47 @@ def test_the_file_is_readable_json_with_what_the_figures_depend_on(
     ids=repr,
 )
 def test_a_broken_file_is_measured_anew_and_replaced(
-    content: bytes, measured: machine.Machine, monkeypatch: pytest.MonkeyPatch
+    content: bytes, measured: machine.MachineProfile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = machine_file()
+    path = profile_path()
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     monkeypatch.setattr(machine, "calibrate_quickly", lambda: measured.calibration)
-    assert known_machine() is None
-    assert quick_machine().calibration == measured.calibration
-    assert known_machine() is not None
+    assert load_profile() is None
+    assert quick_profile().calibration == measured.calibration
+    assert load_profile() is not None
 
 
 @pytest.mark.parametrize("gflops", ["0", "-3.5", '"fast"', "null", "NaN", "1e999"])
-def test_rates_that_cannot_be_are_not_believed(gflops: str, measured: machine.Machine) -> None:
+def test_rates_that_cannot_be_are_not_believed(
+    gflops: str, measured: machine.MachineProfile
+) -> None:
     path = save(measured)
     assert path is not None
     told = json.loads(path.read_text())
     told["calibration"]["gflops"] = "HERE"
     path.write_text(json.dumps(told).replace('"HERE"', gflops))
-    assert known_machine() is None
+    assert load_profile() is None
 
 
-def test_a_truncated_file_is_not_believed_wherever_it_ends(measured: machine.Machine) -> None:
+def test_a_truncated_file_is_not_believed_wherever_it_ends(
+    measured: machine.MachineProfile,
+) -> None:
     path = save(measured)
     assert path is not None
     whole = path.read_bytes().rstrip()
     for size in range(0, len(whole), 97):
         path.write_bytes(whole[:size])
-        assert known_machine() is None
+        assert load_profile() is None
     path.write_bytes(whole)
-    assert known_machine() == measured
+    assert load_profile() == measured
 
 
-def test_figures_of_another_machine_are_not_taken_for_this_ones(measured: machine.Machine) -> None:
+def test_figures_of_another_machine_are_not_taken_for_this_ones(
+    measured: machine.MachineProfile,
+) -> None:
     save(replace(measured, fingerprint="somebody else's"))
-    assert known_machine() is None
+    assert load_profile() is None
 
 
 @pytest.mark.parametrize("change", ["cores", "processor", "versions"])
@@ -125,17 +131,17 @@ def test_another_machine_has_another_fingerprint(
 
 
 def test_without_a_place_to_save_the_figures_are_measured_all_the_same(
-    tmp_path: Path, measured: machine.Machine, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, measured: machine.MachineProfile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     monkeypatch.setattr(machine, "calibrate_quickly", lambda: measured.calibration)
     assert save(measured) is None
-    assert quick_machine().calibration == measured.calibration
-    assert known_machine() is None
+    assert quick_profile().calibration == measured.calibration
+    assert load_profile() is None
 
 
 def test_a_failed_exchange_leaves_the_old_file_and_nothing_else(
-    cache: Path, measured: machine.Machine, monkeypatch: pytest.MonkeyPatch
+    cache: Path, measured: machine.MachineProfile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(measured)
 
@@ -144,12 +150,12 @@ def test_a_failed_exchange_leaves_the_old_file_and_nothing_else(
 
     monkeypatch.setattr(os, "replace", refuse)
     assert save(replace(measured, measured_at="later")) is None
-    assert known_machine() == measured
+    assert load_profile() == measured
     assert len(list(cache.iterdir())) == 1
 
 
 def test_many_writers_at_once_never_leave_half_a_file(
-    cache: Path, measured: machine.Machine
+    cache: Path, measured: machine.MachineProfile
 ) -> None:
     save(measured)
     done = threading.Event()
@@ -157,8 +163,8 @@ def test_many_writers_at_once_never_leave_half_a_file(
 
     def read() -> None:
         while not done.is_set():
-            if known_machine() is None:
-                unreadable.append(machine_file().read_bytes())
+            if load_profile() is None:
+                unreadable.append(profile_path().read_bytes())
 
     def write(name: str) -> None:
         for _ in range(20):

@@ -9,49 +9,49 @@ import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
-from briskrl.algos.dqn.kernels.td_update import ANNOUNCED, FORETOLD
+from briskrl.algos.dqn.kernels.td_update import PRECOMPUTED, PREFETCHED
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 from tests.training.runs import small_config
 
 ITERATIONS = 120
 
 
-def parameters(session):
-    return {name: array.copy() for name, array in session.algo.state()["model"].arrays.items()}
+def parameters(trainer):
+    return {name: array.copy() for name, array in trainer.algo.state()["model"].arrays.items()}
 
 
 def trained(tmp_path, preset, after_each, target_every=7, **options):
     """Parameters after some iterations, with something done after each of them."""
     algo = {"target_every": target_every}
     config = small_config(tmp_path, preset, overlap=True, algo_config=algo, **options)
-    with closing(Session(complete(config))) as session:
-        session.start()
+    with closing(Trainer(complete(config))) as trainer:
+        trainer.start()
         for _ in range(ITERATIONS):
-            session.iterate()
-            after_each(session)
-        assert session.clock.updates > 100
-        return parameters(session)
+            trainer.iterate()
+            after_each(trainer)
+        assert trainer.counters.updates > 100
+        return parameters(trainer)
 
 
-def forget(session):
-    session.overlap.forget()
+def forget(trainer):
+    trainer.overlap.forget()
 
 
-def forget_now_and_then(session):
-    if session.clock.iterations % 3 == 0:
-        session.overlap.forget()
+def forget_now_and_then(trainer):
+    if trainer.counters.iterations % 3 == 0:
+        trainer.overlap.forget()
 
 
-def stay_alone(session):
-    session.overlap._retreat._left = 2
+def stay_alone(trainer):
+    trainer.overlap._backoff._left = 2
 
 
 @pytest.mark.parametrize("preset", ["dqn", "double-dqn", "per-dqn", "rainbow"])
 @pytest.mark.parametrize("after_each", [forget, forget_now_and_then, stay_alone])
 def test_what_is_prepared_makes_no_difference_to_the_bits(tmp_path, preset, after_each):
-    plain = trained(tmp_path, preset, lambda session: None)
+    plain = trained(tmp_path, preset, lambda trainer: None)
     other = trained(tmp_path, preset, after_each)
     assert plain.keys() == other.keys()
     for name, array in plain.items():
@@ -61,13 +61,13 @@ def test_what_is_prepared_makes_no_difference_to_the_bits(tmp_path, preset, afte
 def test_batches_are_drawn_and_the_target_asked_before_their_updates_begin(tmp_path):
     foretold, announced = [], []
 
-    def look(session):
-        engine = session.algo.engines.now
-        rules = np.array([duty.lesson.rules for duty in engine._duties.values()])
-        foretold.append(rules[:, FORETOLD].max() if len(rules) else 0)
-        announced.append(rules[:, ANNOUNCED].max() if len(rules) else 0)
+    def look(trainer):
+        engine = trainer.algo.engines.now
+        rules = np.array([plan.context.rules for plan in engine._plans.values()])
+        foretold.append(rules[:, PRECOMPUTED].max() if len(rules) else 0)
+        announced.append(rules[:, PREFETCHED].max() if len(rules) else 0)
         # Whoever has retreated from a busy core prepares nothing.
-        session.overlap._retreat._left = 0
+        trainer.overlap._backoff._left = 0
 
     trained(tmp_path, "dqn", look, target_every=50, num_envs=64)
     # Some are not: updates under way may be about to refresh the target.
@@ -85,11 +85,11 @@ def versions():
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 def test_a_warm_up_leaves_nothing_to_compile(tmp_path, preset):
     config = small_config(tmp_path, preset, overlap=True)
-    with closing(Session(complete(config))) as session:
-        warm_up(session)
+    with closing(Trainer(complete(config))) as trainer:
+        warm_up(trainer)
         before = versions()
-        while session.clock.updates < 50:
-            session.iterate()
+        while trainer.counters.updates < 50:
+            trainer.iterate()
     assert versions() == before
 
 
@@ -98,13 +98,13 @@ def test_a_warm_up_makes_no_difference_to_the_bits(tmp_path, preset):
     found = []
     for warm in (False, True):
         config = small_config(tmp_path, preset, overlap=True)
-        with closing(Session(complete(config))) as session:
+        with closing(Trainer(complete(config))) as trainer:
             if warm:
-                warm_up(session)
+                warm_up(trainer)
             else:
-                session.start()
-            while session.clock.updates < 50:
-                session.iterate()
-            found.append(parameters(session))
+                trainer.start()
+            while trainer.counters.updates < 50:
+                trainer.iterate()
+            found.append(parameters(trainer))
     for name, array in found[0].items():
         assert np.array_equal(array, found[1][name]), name

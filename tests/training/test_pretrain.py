@@ -19,10 +19,10 @@ from briskrl.training.config import TrainConfig
 from briskrl.training.evaluate import load_policy, run_suite
 from briskrl.training.loop import resume, train
 from briskrl.training.pretrain import pretrain
-from briskrl.training.reporter import Silent
+from briskrl.training.reporter import SilentReporter
 from briskrl.training.resolve import complete
 from briskrl.training.storage.checkpoint import list_checkpoints
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from tests.training.runs import policy_hash
 
 SMALL = WildfireConfig(
@@ -61,7 +61,7 @@ def config(run_dir: Path, algo: str = "ppo", env: WildfireConfig = SMALL, **opti
     )
 
 
-class Notes(Silent):
+class Notes(SilentReporter):
     def __init__(self):
         self.notes = []
 
@@ -87,13 +87,13 @@ def plan_of(env: WildfireConfig) -> set[int]:
 
 @pytest.mark.parametrize("engine", ["torch", "fused"])
 def test_cloning_lowers_the_cross_entropy_until_the_agent_plays_the_teachers_plan(tmp_path, engine):
-    with closing(Session(complete(config(tmp_path / "run", engine=engine)))) as session:
-        session.start()
-        losses = pretrain(session)
-        clock, earned = session.clock, session.cadence.earning
+    with closing(Trainer(complete(config(tmp_path / "run", engine=engine)))) as trainer:
+        trainer.start()
+        losses = pretrain(trainer)
+        counters, earned = trainer.counters, trainer.cadence.earning
     assert losses[0] > 2
     assert losses[-1] < 0.3
-    assert clock.env_steps == clock.updates == clock.episodes == earned == 0
+    assert counters.env_steps == counters.updates == counters.episodes == earned == 0
     train(config(tmp_path / "run", engine=engine, steps=16))
     assert breaks(load_policy(tmp_path / "run")) == plan_of(SMALL)
 
@@ -113,21 +113,21 @@ def test_the_margin_makes_value_learning_follow_the_teacher(tmp_path, algo, engi
 def test_several_cells_per_step_are_taught_as_well(tmp_path, algo):
     env = replace(SMALL, cells_per_step=2)
     table = {"body": "fcn", "channels": (8, 8), "net": (8,)}
-    with closing(Session(complete(config(tmp_path / "run", algo, env, algo_config=table)))) as one:
+    with closing(Trainer(complete(config(tmp_path / "run", algo, env, algo_config=table)))) as one:
         one.start()
         losses = pretrain(one)
     assert losses[-1] < 0.7 * losses[0]
 
 
 def test_the_teachers_games_fill_the_replay_and_training_goes_on_from_there(tmp_path):
-    with closing(Session(complete(config(tmp_path / "run", "dqn")))) as session:
-        session.start()
-        pretrain(session)
+    with closing(Trainer(complete(config(tmp_path / "run", "dqn")))) as trainer:
+        trainer.start()
+        pretrain(trainer)
         # The newest step of each environment waits for what follows it.
-        assert session.memory.size == 320 - 16
-        session.iterate()
-        assert session.memory.size == 320
-        assert session.clock.env_steps == 16
+        assert trainer.memory.size == 320 - 16
+        trainer.iterate()
+        assert trainer.memory.size == 320
+        assert trainer.counters.env_steps == 16
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
@@ -198,9 +198,9 @@ def test_many_plans_keep_alternatives_that_one_plan_does_not(tmp_path):
     finals = []
     for plans in (1, 16):
         env = replace(SMALL, teacher_plans=plans, teacher_fires=8)
-        with closing(Session(complete(config(tmp_path / "run", env=env)))) as session:
-            session.start()
-            finals.append(pretrain(session)[-1])
+        with closing(Trainer(complete(config(tmp_path / "run", env=env)))) as trainer:
+            trainer.start()
+            finals.append(pretrain(trainer)[-1])
     assert finals[1] > 4 * finals[0]
 
 

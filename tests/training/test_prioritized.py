@@ -1,4 +1,4 @@
-"""Prioritised updates in one compiled call are those done one by one, to the bit."""
+"""Prioritized updates in one compiled call are those done one by one, to the bit."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import pytest
 from briskrl.core.errors import DivergedError
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 
 ITERATIONS = 30
 
 
-def session(algo="rainbow", engine="fused", **options) -> Session:
+def trainer(algo="rainbow", engine="fused", **options) -> Trainer:
     """A session that does several updates per iteration."""
     config = TrainConfig(env="snake", algo=algo, engine=engine, num_envs=64, seed=3, **options)
     config = complete(config)
-    found = Session(config)
+    found = Trainer(config)
     found.start()
     return found
 
 
-def one_by_one(found: Session) -> None:
+def one_by_one(found: Trainer) -> None:
     """Take the compiled loop away."""
     found.learner._learn_in_turn = lambda updates: False
 
 
-def play(found: Session) -> dict[str, np.ndarray]:
+def play(found: Trainer) -> dict[str, np.ndarray]:
     """Everything that the next iterations depend on."""
-    while found.clock.updates < ITERATIONS:
+    while found.counters.updates < ITERATIONS:
         found.iterate()
     parts = found.state().parts
     found.close()
@@ -42,7 +42,7 @@ def play(found: Session) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("algo", ["per-dqn", "rainbow"])
 def test_the_compiled_loop_changes_nothing(algo):
-    together, apart = session(algo), session(algo)
+    together, apart = trainer(algo), trainer(algo)
     one_by_one(apart)
     calls = []
     update_by = together.algo.update_by
@@ -56,15 +56,15 @@ def test_the_compiled_loop_changes_nothing(algo):
 
 
 def test_torch_still_draws_one_by_one():
-    found = session("per-dqn", "torch")
+    found = trainer("per-dqn", "torch")
     assert not found.algo.takes_loops
     assert len(found.learner.batch.index) == 1
     play(found)
 
 
 def test_divergence_in_the_loop_is_told():
-    found = session("per-dqn")
-    while found.clock.updates == 0:
+    found = trainer("per-dqn")
+    while found.counters.updates == 0:
         found.iterate()
     found.algo.parts.online_flat.values.fill_(np.nan)
     found.algo.engines.now.refresh()

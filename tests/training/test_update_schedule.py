@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from briskrl.training.update_schedule import OnFull, Ratio
+from briskrl.training.update_schedule import RatioSchedule, RolloutSchedule
 
 RATIOS = st.floats(1e-4, 4.0).map(lambda value: round(value, 6)).filter(lambda value: value > 0)
 
@@ -17,7 +17,7 @@ RATIOS = st.floats(1e-4, 4.0).map(lambda value: round(value, 6)).filter(lambda v
     arrivals=st.lists(st.integers(0, 4096), max_size=60),
 )
 def test_updates_are_exactly_the_floor_of_transitions_times_ratio(ratio, starts, arrivals):
-    cadence = Ratio(updates_per_step=ratio, starts=starts)
+    cadence = RatioSchedule(updates_per_step=ratio, starts=starts)
     issued = sum(cadence.due(count) for count in arrivals)
     earning = max(0, sum(arrivals) - starts)
     assert cadence.earning == earning
@@ -26,22 +26,22 @@ def test_updates_are_exactly_the_floor_of_transitions_times_ratio(ratio, starts,
 
 @given(ratio=RATIOS, num_envs=st.integers(1, 512), rounds=st.integers(1, 40))
 def test_the_number_of_envs_does_not_change_the_ratio(ratio, num_envs, rounds):
-    batched = Ratio(updates_per_step=ratio, starts=100)
-    single = Ratio(updates_per_step=ratio, starts=100)
+    batched = RatioSchedule(updates_per_step=ratio, starts=100)
+    single = RatioSchedule(updates_per_step=ratio, starts=100)
     for _ in range(rounds):
         assert batched.due(num_envs) == sum(single.due(1) for _ in range(num_envs))
 
 
 def test_a_decimal_ratio_means_the_decimal_number():
-    cadence = Ratio(updates_per_step=0.004, starts=0)
+    cadence = RatioSchedule(updates_per_step=0.004, starts=0)
     assert [cadence.due(249), cadence.due(1), cadence.due(250)] == [0, 1, 1]
 
 
 @given(ratio=RATIOS, first=st.integers(0, 10_000), second=st.integers(0, 10_000))
 def test_a_resume_fires_no_burst(ratio, first, second):
-    whole = Ratio(updates_per_step=ratio, starts=50)
+    whole = RatioSchedule(updates_per_step=ratio, starts=50)
     whole.due(first)
-    resumed = Ratio(updates_per_step=ratio, starts=50)
+    resumed = RatioSchedule(updates_per_step=ratio, starts=50)
     resumed.load_state(whole.state())
     assert resumed.due(second) == whole.due(second)
 
@@ -55,7 +55,7 @@ def test_a_resume_fires_no_burst(ratio, first, second):
 def test_a_full_rollout_is_learnt_from_once_whatever_sizes_it_arrived_in(
     rollout, updates, reuse, data
 ):
-    cadence = OnFull(rollout_steps=rollout, updates=updates, reuse=reuse)
+    cadence = RolloutSchedule(rollout_steps=rollout, updates=updates, reuse=reuse)
     for number in range(1, 6):
         left, issued = rollout, []
         while left:
@@ -64,12 +64,12 @@ def test_a_full_rollout_is_learnt_from_once_whatever_sizes_it_arrived_in(
             left -= size
         assert issued[:-1] == [0] * (len(issued) - 1)
         assert issued[-1] == updates * min(number, reuse + 1)
-        copy = OnFull(rollout_steps=rollout, updates=updates, reuse=reuse)
+        copy = RolloutSchedule(rollout_steps=rollout, updates=updates, reuse=reuse)
         copy.load_state(cadence.state())
         assert copy.earning == cadence.earning == number * rollout
 
 
 def test_transitions_that_run_over_a_rollout_are_refused():
-    cadence = OnFull(rollout_steps=10, updates=1, reuse=0)
+    cadence = RolloutSchedule(rollout_steps=10, updates=1, reuse=0)
     with pytest.raises(ValueError, match="2 transitions"):
         cadence.due(12)

@@ -12,20 +12,20 @@ from briskrl.algos.flops import Flops
 from briskrl.training import machine_profile as machine
 from briskrl.training import utilization as effort
 from briskrl.training.loop import resume, train
-from briskrl.training.machine_profile import quick_machine, save
-from briskrl.training.reporter import Silent
+from briskrl.training.machine_profile import quick_profile, save
+from briskrl.training.reporter import SilentReporter
 from briskrl.training.storage.jsonl import read_jsonl
-from briskrl.training.utilization import Effort, Gauge
+from briskrl.training.utilization import Utilization, UtilizationMeter
 from tests.training.runs import policy_hash, small_config
 
 FLOPS = Flops(per_step=1e6, per_update=1e8)
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory) -> machine.Machine:
+def measured(tmp_path_factory) -> machine.MachineProfile:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return quick_machine()
+        return quick_profile()
 
 
 @pytest.fixture(autouse=True)
@@ -33,26 +33,26 @@ def _empty_cache(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def of_rate(measured: machine.Machine, gflops: float) -> machine.Machine:
+def of_rate(measured: machine.MachineProfile, gflops: float) -> machine.MachineProfile:
     return replace(measured, calibration=replace(measured.calibration, gflops=gflops))
 
 
 def test_the_share_is_arithmetic_per_cpu_second_over_the_best_rate(measured):
     save(of_rate(measured, 100.0))
-    gauge = Gauge(FLOPS, on_cpu=True)
-    assert gauge.effort(steps=1000, updates=40, cpu_s=0.25) == Effort(
+    gauge = UtilizationMeter(FLOPS, on_cpu=True)
+    assert gauge.effort(steps=1000, updates=40, cpu_s=0.25) == Utilization(
         flops_per_step=5e6, achieved_gflops=20.0, machine_gflops=100.0, machine_fraction=0.2
     )
 
 
 def test_before_anything_is_done_the_share_is_none_of_it(measured):
     save(measured)
-    found = Gauge(FLOPS, on_cpu=True).effort(steps=0, updates=0, cpu_s=0.0)
+    found = UtilizationMeter(FLOPS, on_cpu=True).effort(steps=0, updates=0, cpu_s=0.0)
     assert found.flops_per_step == found.achieved_gflops == found.machine_fraction == 0
 
 
 def test_an_unknown_machine_has_no_share_until_it_is_calibrated():
-    gauge = Gauge(FLOPS, on_cpu=True)
+    gauge = UtilizationMeter(FLOPS, on_cpu=True)
     found = gauge.effort(steps=1000, updates=0, cpu_s=1.0)
     assert found.achieved_gflops == pytest.approx(1.0)
     assert found.machine_gflops is found.machine_fraction is None
@@ -63,10 +63,10 @@ def test_an_unknown_machine_has_no_share_until_it_is_calibrated():
 
 def test_nothing_is_measured_or_claimed_for_an_accelerator(monkeypatch):
     monkeypatch.setattr(effort, "quick_machine", lambda: pytest.fail("measured"))
-    gauge = Gauge(FLOPS, on_cpu=False)
+    gauge = UtilizationMeter(FLOPS, on_cpu=False)
     gauge.calibrate()
     found = gauge.effort(steps=10, updates=1, cpu_s=1.0)
-    assert found == Effort(1.1e7, None, None, None)
+    assert found == Utilization(1.1e7, None, None, None)
 
 
 @pytest.mark.parametrize("preset", ["dqn", "ppo"])
@@ -75,7 +75,7 @@ def test_a_run_tells_its_share_in_result_metrics_and_status(tmp_path, preset, me
     seen = {}
 
     def look(run):
-        seen["flops"] = run.session.algo.flops(run.session.config.num_envs)
+        seen["flops"] = run.trainer.algo.flops(run.trainer.config.num_envs)
 
     result = train(small_config(tmp_path / "run", preset), hooks=[look])
     total = seen["flops"].total(result.env_steps, result.updates)
@@ -110,33 +110,33 @@ def _acting(tmp_path) -> float:
 def test_warm_up_calibrates_an_unknown_machine_before_the_clock_starts(tmp_path, monkeypatch):
     events = []
 
-    class Listener(Silent):
+    class Listener(SilentReporter):
         def on_warmup(self, seconds):
             events.append("warm")
 
     def slowly():
         time.sleep(0.7)
         events.append("calibrated")
-        return quick_machine()
+        return quick_profile()
 
     monkeypatch.setattr(effort, "quick_machine", slowly)
     result = train(small_config(tmp_path / "run", steps=160), reporter=Listener())
     assert events == ["calibrated", "warm"]
     assert result.warmup_s >= 0.7
     assert result.machine_fraction is not None
-    assert machine.known_machine() is not None
+    assert machine.load_profile() is not None
 
 
 def test_without_warm_up_an_unknown_machine_stays_unknown(tmp_path):
     result = train(small_config(tmp_path / "run", steps=160, warmup=False))
     assert result.achieved_gflops > 0
     assert result.machine_gflops is result.machine_fraction is None
-    assert machine.known_machine() is None
+    assert machine.load_profile() is None
 
 
 def test_calibrating_changes_no_bit_of_the_training(tmp_path):
     train(small_config(tmp_path / "calibrated", "ppo", engine="fused"))
-    assert machine.known_machine() is not None
+    assert machine.load_profile() is not None
     train(small_config(tmp_path / "known", "ppo", engine="fused"))
     assert policy_hash(tmp_path / "calibrated") == policy_hash(tmp_path / "known")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.config import to_dict
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
@@ -172,7 +172,7 @@ def test_what_changes_learning_is_tuned_on_request_only() -> None:
     free = space(PPO, also=("num_envs",))
     assert max(free.axes["num_envs"]) == 256
     for config in map_points(free):
-        assert config.algo_config.update_steps == OnPolicyConfig().update_steps
+        assert config.algo_config.update_steps == PPOConfig().update_steps
     assert "minibatch" not in space(DQN, also=("minibatch",)).axes
 
 

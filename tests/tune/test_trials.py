@@ -35,7 +35,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         made.append(real(config))
         return made[-1]
 
-    monkeypatch.setattr(module, "Session", build)
+    monkeypatch.setattr(module, "Trainer", build)
     return made
 
 
@@ -43,7 +43,7 @@ def test_slices_learn_at_the_ratio_of_the_config_from_the_first_moment(opened: l
     found = space()
     with closing(Trials(found, "wall", 0.02)) as trials:
         assert trials.rate(found.start) > 0
-        clock = opened[0].clock
+        clock = opened[0].counters
         steps, updates = clock.env_steps, clock.updates
         for _ in range(3):
             trials.rate(found.start)
@@ -57,7 +57,7 @@ def test_slices_of_policy_gradients_are_whole_rollouts(opened: list[Any]) -> Non
     with closing(Trials(found, "cpu", 0.01)) as trials:
         for _ in range(3):
             trials.rate(found.start)
-            assert opened[0].clock.env_steps % (16 * 32) == 0
+            assert opened[0].counters.env_steps % (16 * 32) == 0
 
 
 def test_what_cannot_be_trained_is_told_and_does_not_stay_open(opened: list[Any]) -> None:
@@ -89,9 +89,9 @@ def test_only_so_many_sessions_are_open_at_a_time(
     with closing(Trials(found, "wall", 0.01)) as trials:
         for point in (first, second):
             trials.rate(point)
-        for session in opened:
-            real = session.close
-            session.close = lambda real=real, session=session: (closed.append(session), real())
+        for trainer in opened:
+            real = trainer.close
+            trainer.close = lambda real=real, trainer=trainer: (closed.append(trainer), real())
         trials.rate(first)
         trials.rate(third)
         assert closed == [opened[1]]
@@ -117,7 +117,7 @@ def test_a_hopeless_slice_is_cut_off_within_its_rollout(opened: list[Any]) -> No
     found = space(config)
     with closing(Trials(found, "wall", 0.005)) as trials:
         assert trials.rate(found.start, floor=1e12) < 1e12
-        assert opened[0].clock.updates == 0
+        assert opened[0].counters.updates == 0
         # What was cut off is not continued.
         trials.rate(found.start, floor=1e12)
         assert len(opened) == 2

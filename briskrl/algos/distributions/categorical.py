@@ -11,11 +11,11 @@ from torch import Tensor
 
 from briskrl.algos.distributions.base import NO_MASK
 from briskrl.algos.losses import legal_values
-from briskrl.algos.ppo.kernels.categorical import ILLEGAL, ROWS, Softmax, sample_choices
+from briskrl.algos.ppo.kernels.categorical import ILLEGAL, ROWS, Softmax, sample_actions
 from briskrl.core.types import Array, Bools, Decision, Floats
 
 
-class Choices:
+class Categorical:
     """One or several independent choices, each among a fixed set of actions; masks are heeded."""
 
     continuous = False
@@ -46,7 +46,7 @@ class Choices:
             log_prob=np.zeros(ROWS),
             moved=np.zeros(ROWS),
             ratio=np.zeros(ROWS),
-            slope=np.zeros(ROWS),
+            grad=np.zeros(ROWS),
         )
 
     def columns(self, action: Array) -> Array:
@@ -54,7 +54,7 @@ class Choices:
         return action[:, None] if self._single else action
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """New numbers (N, D) for `sample_choices`, valid until the next call."""
+        """New numbers (N, D) for `sample_actions`, valid until the next call."""
         if len(self._draws) < count:
             self._draws = np.zeros((count, len(self.sizes)))
         draws = self._draws[:count]
@@ -68,7 +68,7 @@ class Choices:
         draws = self.draw(len(out), rng)
         legal = NO_MASK if mask is None else mask
         action = self.columns(decision.action)
-        sample_choices(out, legal, self.ends, draws, action, decision.log_prob, self._space)
+        sample_actions(out, legal, self.ends, draws, action, decision.log_prob, self._space)
 
     def evaluate(self, out: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """See Distribution."""

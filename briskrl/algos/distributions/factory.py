@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.algos.distributions.categorical import Choices
+from briskrl.algos.distributions.categorical import Categorical
 from briskrl.algos.distributions.gaussian import Gaussian
-from briskrl.algos.distributions.subset import Subsets
+from briskrl.algos.distributions.subset import Subset
 from briskrl.core.spec import ActionSpec, BoxSpec, DiscreteSpec, SubsetSpec
 
 
-def distribution_of(action: ActionSpec) -> Choices | Subsets | Gaussian:
+def distribution_of(action: ActionSpec) -> Categorical | Subset | Gaussian:
     """The distribution that fits an action space."""
     if isinstance(action, BoxSpec):
         return Gaussian(int(np.prod(action.shape)))
     if isinstance(action, SubsetSpec):
-        return Subsets(action.n, action.k)
+        return Subset(action.n, action.k)
     if isinstance(action, DiscreteSpec):
-        return Choices([action.n], single=True)
-    return Choices(action.nvec, single=False)
+        return Categorical([action.n], single=True)
+    return Categorical(action.nvec, single=False)

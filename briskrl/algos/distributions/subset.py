@@ -16,7 +16,7 @@ ILLEGAL = -1e9
 _NO_MASK = np.zeros((0, 0), np.bool_)
 
 
-class Subsets:
+class Subset:
     """Actions drawn one after another without repeating any (Plackett-Luce); masks are heeded.
 
     One logit per action decides them all: each draw is a softmax over what is left.

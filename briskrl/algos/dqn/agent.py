@@ -1,6 +1,6 @@
 """DQN and everything Rainbow adds to it, as options of one algorithm.
 
-What is here does not depend on who computes: the networks, the optimiser, when the target network
+What is here does not depend on who computes: the networks, the optimizer, when the target network
 is refreshed, how much is explored, and the state. The engines compute.
 """
 
@@ -12,14 +12,14 @@ from contextlib import contextmanager
 import torch
 
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.algos.dqn.engine import ValueEngine, ValueParts
+from briskrl.algos.dqn.engine import DQNEngine, DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy, SubsetEpsilonGreedy, linear
-from briskrl.algos.dqn.fused_engine import FusedValues, HeldTask, UpdateLoop
+from briskrl.algos.dqn.fused_engine import FusedDQNEngine, PackedTask, UpdateLoop
 from briskrl.algos.dqn.policy import num_actions, num_taken, value_network
-from briskrl.algos.dqn.torch_engine import TorchValues
+from briskrl.algos.dqn.torch_engine import TorchDQNEngine
 from briskrl.algos.engines import Engines
 from briskrl.algos.flops import Flops, value_flops
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.errors import ConfigError
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
@@ -27,7 +27,7 @@ from briskrl.core.types import Array, Batch, Bools, Decision, Floats, State
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat_parameters import FlatParameters, load_parameters, parameters_of
-from briskrl.nets.safe_adam import GuardedAdam
+from briskrl.nets.safe_adam import SafeAdam
 
 
 class DQN:
@@ -40,11 +40,11 @@ class DQN:
         self.parts = _build_parts(config, spec, streams, compute)
         explore = _explorer(spec, streams)
         self._explore, self._compute = explore, compute
-        self._imitator: ValueEngine | None = None
-        self.engines: Engines[ValueEngine] = Engines(
+        self._cloning_engine: DQNEngine | None = None
+        self.engines: Engines[DQNEngine] = Engines(
             compute,
-            torch=lambda: TorchValues(self.parts, explore, compute),
-            fused=lambda: FusedValues(
+            torch=lambda: TorchDQNEngine(self.parts, explore, compute),
+            fused=lambda: FusedDQNEngine(
                 self.parts,
                 explore,
                 spec.obs.size,
@@ -56,35 +56,35 @@ class DQN:
         self._updates = 0
         self._last_sync_step = 0
 
-    def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
+    def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
         """Epsilon-greedy (or noisy greedy) actions for N environments."""
-        self.engines.now.act(obs, mask, self.epsilon(clock), out.action)
+        self.engines.now.act(obs, mask, self.epsilon(counters), out.action)
 
-    def epsilon(self, clock: Clock) -> float:
+    def epsilon(self, counters: Counters) -> float:
         """Share of random actions now."""
         config = self.config
         return linear(
-            config.epsilon_start, config.epsilon_end, config.epsilon_steps, clock.env_steps
+            config.epsilon_start, config.epsilon_end, config.epsilon_steps, counters.env_steps
         )
 
-    def update(self, batch: Batch, updates: int, clock: Clock) -> Floats:
+    def update(self, batch: Batch, updates: int, counters: Counters) -> Floats:
         """See OffPolicy.update."""
         if self.config.target_unit == "steps":
-            self._sync_by_steps(clock.env_steps)
-        engine = self._imitator or self.engines.now
+            self._sync_by_steps(counters.env_steps)
+        engine = self._cloning_engine or self.engines.now
         errors = engine.update(batch, updates, self._updates)
         self._updates += updates
         return errors
 
-    def update_by(self, loop: UpdateLoop, batch: Batch, updates: int, clock: Clock) -> None:
+    def update_by(self, loop: UpdateLoop, batch: Batch, updates: int, counters: Counters) -> None:
         """Do what `update` does with a compiled loop of the caller's; see `takes_loops`."""
-        loop(self.prepare(batch, updates, clock))
+        loop(self.prepare(batch, updates, counters))
         self.conclude(batch, updates)
 
-    def prepare(self, batch: Batch, updates: int, clock: Clock) -> HeldTask:
+    def prepare(self, batch: Batch, updates: int, counters: Counters) -> PackedTask:
         """What compiled code needs to do updates; `conclude` follows these. See `takes_loops`."""
         if self.config.target_unit == "steps":
-            self._sync_by_steps(clock.env_steps)
+            self._sync_by_steps(counters.env_steps)
         return self._compiled.prepare(batch, updates, self._updates)
 
     def conclude(self, batch: Batch, updates: int) -> None:
@@ -93,9 +93,9 @@ class DQN:
         self._updates += updates
 
     @property
-    def _compiled(self) -> FusedValues:
+    def _compiled(self) -> FusedDQNEngine:
         engine = self.engines.now
-        assert isinstance(engine, FusedValues)
+        assert isinstance(engine, FusedDQNEngine)
         return engine
 
     @property
@@ -106,26 +106,28 @@ class DQN:
     @property
     def takes_loops(self) -> bool:
         """Whether updates are compiled, so that compiled code can do something between them."""
-        return self._imitator is None and isinstance(self.engines.now, FusedValues)
+        return self._cloning_engine is None and isinstance(self.engines.now, FusedDQNEngine)
 
     @contextmanager
-    def imitating(self) -> Iterator[None]:
-        """See Algorithm.imitating; torch computes, on the same networks and optimiser."""
-        self._imitator = TorchValues(self.parts, self._explore, self._compute, imitates=True)
+    def behavior_cloning(self) -> Iterator[None]:
+        """See Algorithm.imitating; torch computes, on the same networks and optimizer."""
+        self._cloning_engine = TorchDQNEngine(
+            self.parts, self._explore, self._compute, imitates=True
+        )
         try:
             yield
         finally:
-            self._imitator = None
+            self._cloning_engine = None
             self.engines.now.refresh()
 
     def flops(self, num_envs: int) -> Flops:
         """See Algorithm.flops."""
         return value_flops(self.config, self.parts.online)
 
-    def progress(self, clock: Clock) -> dict[str, float]:
+    def progress(self, counters: Counters) -> dict[str, float]:
         """Mean loss and gradient norm since the last call, and the current epsilon."""
-        engine = self._imitator or self.engines.now
-        figures = {"epsilon": self.epsilon(clock), **engine.drain()}
+        engine = self._cloning_engine or self.engines.now
+        figures = {"epsilon": self.epsilon(counters), **engine.drain()}
         return {**figures, **self.parts.guard.drain()}
 
     def _sync_by_steps(self, env_steps: int) -> None:
@@ -136,7 +138,7 @@ class DQN:
         self._last_sync_step = env_steps
 
     def state(self) -> dict[str, State]:
-        """Networks, optimiser, noise and counters."""
+        """Networks, optimizer, noise and counters."""
         parts = self.parts
         optim = parts.guard.state()
         optim.arrays |= parameters_of(parts.target, prefix="target.")
@@ -146,7 +148,7 @@ class DQN:
         return {"model": State(parameters_of(parts.online)), "optim": optim}
 
     def load_state(self, state: dict[str, State]) -> None:
-        """Continue from saved networks, optimiser, noise and counters."""
+        """Continue from saved networks, optimizer, noise and counters."""
         parts, optim = self.parts, state["optim"]
         load_parameters(parts.online, state["model"].arrays)
         load_parameters(parts.target, optim.arrays, prefix="target.")
@@ -166,9 +168,7 @@ def _explorer(spec: EnvSpec, streams: Streams) -> EpsilonGreedy:
     )
 
 
-def _build_parts(
-    config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Compute
-) -> ValueParts:
+def _build_parts(config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> DQNModel:
     device, actions = compute.device, num_actions(spec.action)
     if config.atoms > 1 and num_taken(spec.action) is not None:
         raise ConfigError(
@@ -180,10 +180,10 @@ def _build_parts(
     target = value_network(config, spec.obs, actions, init).to(device)
     online_flat, target_flat = FlatParameters(online), FlatParameters(target)
     target.requires_grad_(False)
-    guard = GuardedAdam(
+    guard = SafeAdam(
         online_flat, compute, lr=config.lr, eps=config.adam_eps, max_norm=config.max_grad_norm
     )
-    parts = ValueParts(
+    parts = DQNModel(
         config=config,
         online=online,
         target=target,
@@ -198,7 +198,7 @@ def _build_parts(
     return parts
 
 
-def _fused_refusal(parts: ValueParts) -> str | None:
+def _fused_refusal(parts: DQNModel) -> str | None:
     """Why the fused engine cannot compute these networks; None if it can."""
     if not isinstance(parts.online.body, MLPBody):
         return "the network's body is convolutional"

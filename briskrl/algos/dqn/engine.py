@@ -11,19 +11,19 @@ from briskrl.algos.dqn.config import DQNConfig
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints
 from briskrl.nets.flat_parameters import FlatParameters
 from briskrl.nets.q_network import QNetwork
-from briskrl.nets.safe_adam import GuardedAdam
+from briskrl.nets.safe_adam import SafeAdam
 
 
 @dataclass(slots=True)
-class ValueParts:
-    """Networks and optimiser of value learning, whoever computes with them."""
+class DQNModel:
+    """Networks and optimizer of value learning, whoever computes with them."""
 
     config: DQNConfig
     online: QNetwork
     target: QNetwork
     online_flat: FlatParameters
     target_flat: FlatParameters
-    guard: GuardedAdam
+    guard: SafeAdam
     noise: torch.Generator
     """Where noisy layers have their noise from while they learn."""
     acting_noise: torch.Generator
@@ -42,7 +42,7 @@ class ValueParts:
         self.target_flat.values.copy_(self.online_flat.values)
 
 
-class ValueEngine(Protocol):
+class DQNEngine(Protocol):
     """Acts and learns with the parts it was built on."""
 
     def refresh(self) -> None:

@@ -8,26 +8,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from briskrl.algos.dqn.engine import ValueParts
+from briskrl.algos.dqn.engine import DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy
 from briskrl.algos.dqn.kernels import act as act_kernels
 from briskrl.algos.dqn.kernels import paired_threads as partners
-from briskrl.algos.dqn.kernels import td_update as lessons
+from briskrl.algos.dqn.kernels import td_update as contexts
 from briskrl.algos.dqn.kernels import updates as updates_kernels
 from briskrl.algos.dqn.kernels.heads import Heads
 from briskrl.algos.dqn.policy import support_of
-from briskrl.compiler.packed_args import Held
+from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints, aligned_zeros
 from briskrl.fused.kernels.packing import pack_net
-from briskrl.fused.kernels.structs import Net, Optimiser
-from briskrl.fused.layer_table import Plan
+from briskrl.fused.kernels.structs import Net, Optimizer
+from briskrl.fused.layer_table import LayerTable
 from briskrl.fused.network import (
-    aim,
+    build_input_transform,
     build_net,
-    build_optimiser,
+    build_optimizer,
     build_parts,
-    build_reading,
-    build_work,
+    build_workspace,
+    retarget,
 )
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.flat_parameters import SPARE, FlatParameters
@@ -47,20 +47,20 @@ PATIENCE = 3000
 what comes between two rounds of updates, as one that has slept must first be brought in step."""
 
 
-HeldTask = Held[updates_kernels.Task]
-UpdateLoop = Callable[[HeldTask], None]
+PackedTask = PackedArgs[updates_kernels.Task]
+UpdateLoop = Callable[[PackedTask], None]
 """loop(task) does the updates of a task with `updates_kernels.do_update`, in order."""
 
 
-class _Duty(NamedTuple):
+class _BatchPlan(NamedTuple):
     """What is to be done with one batch's buffers."""
 
     batch: Batch
-    lesson: lessons.Lesson
-    task: HeldTask
+    context: contexts.UpdateContext
+    task: PackedTask
 
 
-class FusedValues:
+class FusedDQNEngine:
     """See ValueEngine; for networks that are made of dense layers alone.
 
     With two threads a batch is computed in two parts, one of them by an assistant if it is awake.
@@ -73,13 +73,13 @@ class FusedValues:
         inputs: Numbers of one observation.
         threads: Threads to use; more than two are of no use.
         overlap: Acting goes on while updates are under way in another thread. It follows the
-            network as it was when they were expected. Meanwhile `foretell` prepares what it can of
-            the next updates, and then `assist` lends those under way a hand.
+            network as it was before them. Meanwhile `precompute_targets` prepares what it can of
+            the next updates, and then `help_until` takes half of those under way.
     """
 
     def __init__(
         self,
-        parts: ValueParts,
+        parts: DQNModel,
         explore: EpsilonGreedy,
         inputs: int,
         *,
@@ -94,32 +94,34 @@ class FusedValues:
         self._partner = _copy_of(self._online)
         dtype = self._online.values.dtype
         self._splits = overlap or threads > 1
-        self._foretells = overlap and self._can_foretell
+        self._precomputes = overlap and self._can_precompute
         flat = parts.online_flat
         self._whole = build_parts(plan, flat, 1, 1)
         self._halves = build_parts(plan, flat, 2, 2) if self._splits else self._whole
-        works = [build_work(plan, flat, self._whole, 0, 0)]
+        works = [build_workspace(plan, flat, self._whole, 0, 0)]
         if self._splits:
             halves = self._halves
-            aside = build_work(plan, flat, halves, 0, 1)
-            works += [aim(works[0], flat, halves, side, part) for side, part in np.ndindex(2, 2)]
-            works += [aim(aside, flat, halves, side, 1) for side in range(2)]
+            aside = build_workspace(plan, flat, halves, 0, 1)
+            works += [
+                retarget(works[0], flat, halves, side, part) for side, part in np.ndindex(2, 2)
+            ]
+            works += [retarget(aside, flat, halves, side, 1) for side in range(2)]
         self._works = tuple(works)
-        self._acting = build_work(plan, flat, self._whole, 0, 0)
-        self._reading = build_reading(parts.online.inputs, dtype)
+        self._acting = build_workspace(plan, flat, self._whole, 0, 0)
+        self._reading = build_input_transform(parts.online.inputs, dtype)
         self._own_actor, self._other_actor, self._partners_actor = (
-            Held(act_kernels.Actor(net, self._heads, self._reading, self._acting))
+            PackedArgs(act_kernels.Actor(net, self._heads, self._reading, self._acting))
             for net in (self._online, self._copy, self._partner)
         )
         self._actor = self._own_actor
-        self._optimiser = build_optimiser(parts.guard, parts.online_flat)
+        self._optimizer = build_optimizer(parts.guard, parts.online_flat)
         self._greedy = np.zeros(0, np.int64)
         self._noise_size = plan.num_noise
         self._totals = np.zeros(2)
-        self._board = np.zeros(partners.BOARD_SIZE, np.int64)
-        self._partners_optimiser = _copy_of_optimiser(self._partner, self._optimiser)
-        self._duties: dict[int, _Duty] = {}
-        self._now: _Duty | None = None
+        self._board = np.zeros(partners.MAILBOX_SIZE, np.int64)
+        self._partners_optimizer = _copy_of_optimizer(self._partner, self._optimizer)
+        self._plans: dict[int, _BatchPlan] = {}
+        self._now: _BatchPlan | None = None
         self._has_assistant = threads > 1 and not overlap
         self._assistant: Assistant | None = None
         self.refresh()
@@ -157,10 +159,10 @@ class FusedValues:
 
     def update(self, batch: Batch, updates: int, before: int) -> Floats:
         """See ValueEngine."""
-        updates_kernels.update_values(self.prepare(batch, updates, before), 0)
+        updates_kernels.run_updates(self.prepare(batch, updates, before), 0)
         return self.conclude(batch)
 
-    def prepare(self, batch: Batch, updates: int, before: int) -> HeldTask:
+    def prepare(self, batch: Batch, updates: int, before: int) -> PackedTask:
         """What compiled code needs to do updates; `conclude` follows these.
 
         Args:
@@ -168,23 +170,25 @@ class FusedValues:
             updates: How many updates to do.
             before: How many were done before.
         """
-        self._now = duty = self._duty_on(batch)
+        self._now = plan = self._plan_for(batch)
         rules = updates, before, self._period, self._parts.config.double, self._whole_of(updates)
-        duty.lesson.rules[: lessons.FORETOLD] = rules
-        self._draw_noise(duty.lesson, updates)
+        plan.context.rules[: contexts.PRECOMPUTED] = rules
+        self._draw_noise(plan.context, updates)
         if self._assistant is not None:
             self._assistant.wake()
-        return duty.task
+        return plan.task
 
     def conclude(self, batch: Batch) -> Floats:
         """The updates of a batch are done; returns sizes of errors as `update` does."""
-        lesson = self._duty_on(batch).lesson
-        lesson.rules[lessons.FORETOLD :] = 0
+        context = self._plan_for(batch).context
+        context.rules[contexts.PRECOMPUTED :] = 0
         self._parts.guard.check()
-        errors: Floats = lesson.errors
+        errors: Floats = context.errors
         return errors
 
-    def foretell(self, batch: Batch, updates: int, now: int, before: int) -> HeldTask | None:
+    def precompute_targets(
+        self, batch: Batch, updates: int, now: int, before: int
+    ) -> PackedTask | None:
         """Compute what does not depend on updates still under way in another thread.
 
         Args:
@@ -196,25 +200,25 @@ class FusedValues:
         Returns:
             What those to come are `prepare`d as; None if that cannot be told before they begin.
         """
-        if not self._can_foretell:
+        if not self._can_precompute:
             return None
         period, task = self._period, self.prepare(batch, updates, before)
         if before // period == now // period:
-            updates_kernels.foretell(task, min(updates, period - before % period))
+            updates_kernels.precompute_targets(task, min(updates, period - before % period))
         return task
 
-    def announce(self, batch: Batch, number: int) -> None:
-        """The updates of a batch, prepared, may be begun under a number; see `update_values`."""
-        self._duty_on(batch).lesson.rules[lessons.ANNOUNCED] = number
+    def prefetch(self, batch: Batch, number: int) -> None:
+        """The updates of a batch, prepared, may be begun under a number; see `run_updates`."""
+        self._plan_for(batch).context.rules[contexts.PREFETCHED] = number
 
     def forget(self) -> None:
         """Take back whatever was foretold: the batches will be others, or the networks are."""
-        for duty in self._duties.values():
-            duty.lesson.rules[lessons.FORETOLD :] = 0
+        for plan in self._plans.values():
+            plan.context.rules[contexts.PRECOMPUTED :] = 0
 
-    def expect(self, batch: Batch) -> None:
-        """Another thread is about to begin updates of a batch: act without them until `rejoin`."""
-        self._duty_on(batch)
+    def freeze_actor(self, batch: Batch) -> None:
+        """Act with the network as it is until `unfreeze_actor`: another thread updates it."""
+        self._plan_for(batch)
         if self._board[partners.IN_STEP] == self._board[partners.STEPS]:
             # The partner's is a copy too, and in the cache of whoever has assisted.
             self._actor = self._partners_actor
@@ -224,13 +228,13 @@ class FusedValues:
             np.copyto(self._copy.values, self._online.values)
         self._actor = self._other_actor
 
-    def rejoin(self) -> None:
+    def unfreeze_actor(self) -> None:
         """Those updates are done, and acting follows them."""
         self._actor = self._own_actor
 
     def assist(self, batch: Batch, end: Sign) -> None:
         """Lend updates of an expected batch in another thread a hand until a sign is given."""
-        partners.assist(self._duty_on(batch).task, *end, FOREVER)
+        partners.help_until(self._plan_for(batch).task, *end, FOREVER)
 
     def drain(self) -> dict[str, float]:
         """See ValueEngine."""
@@ -239,7 +243,7 @@ class FusedValues:
         return {"loss": total / count} if count else {}
 
     @property
-    def _can_foretell(self) -> bool:
+    def _can_precompute(self) -> bool:
         """Whether batches and the target net are settled some time before their update comes."""
         config = self._parts.config
         return self._period > 0 and not config.noisy and not config.prioritized
@@ -252,7 +256,7 @@ class FusedValues:
         """
         if not self._splits:
             return updates
-        return updates - updates * 3 // 8 if self._foretells else 0
+        return updates - updates * 3 // 8 if self._precomputes else 0
 
     @property
     def _period(self) -> int:
@@ -260,38 +264,38 @@ class FusedValues:
         config = self._parts.config
         return config.target_every if config.target_unit == "updates" else 0
 
-    def _duty_on(self, batch: Batch) -> _Duty:
+    def _plan_for(self, batch: Batch) -> _BatchPlan:
         """What is to be done with a batch's buffers, which come again and again."""
-        found = self._duties.get(id(batch))
+        found = self._plans.get(id(batch))
         if found is None or found.batch is not batch:
-            found = self._add_duty(batch)
+            found = self._add_plan(batch)
         if self._has_assistant and found is not self._now:
-            self._dismiss()
-            self._hire(found.task)
+            self._stop_helper()
+            self._start_helper(found.task)
         return found
 
-    def _add_duty(self, batch: Batch) -> _Duty:
-        lesson = replica = self._prepare(batch)
+    def _add_plan(self, batch: Batch) -> _BatchPlan:
+        context = replica = self._prepare(batch)
         if self._splits:
-            replica = lesson._replace(online=self._partner, optimiser=self._partners_optimiser)
-        task = Held(updates_kernels.Task(lesson, replica, self._works, self._acting))
-        if self._splits and not self._duties:
+            replica = context._replace(online=self._partner, optimizer=self._partners_optimizer)
+        task = PackedArgs(updates_kernels.Task(context, replica, self._works, self._acting))
+        if self._splits and not self._plans:
             # Compiled here and now: a thread would be at it while the first updates are done.
-            partners.assist(task, self._board, partners.LEAVE, 1, 0)
-        if len(self._duties) == BATCHES:
-            self._duties.pop(next(iter(self._duties)))
-        added = self._duties[id(batch)] = _Duty(batch, lesson, task)
+            partners.help_until(task, self._board, partners.LEAVE, 1, 0)
+        if len(self._plans) == BATCHES:
+            self._plans.pop(next(iter(self._plans)))
+        added = self._plans[id(batch)] = _BatchPlan(batch, context, task)
         return added
 
-    def _prepare(self, batch: Batch) -> lessons.Lesson:
+    def _prepare(self, batch: Batch) -> contexts.UpdateContext:
         updates, size = batch.reward.shape
-        return lessons.Lesson(
+        return contexts.UpdateContext(
             online=self._online,
             target=self._target,
             heads=self._heads,
             reading=self._reading,
-            optimiser=self._optimiser,
-            batch=lessons.Transitions(
+            optimizer=self._optimizer,
+            batch=contexts.Transitions(
                 obs=batch.obs.reshape(updates, size, -1),
                 action=batch.action,
                 reward=batch.reward,
@@ -301,12 +305,12 @@ class FusedValues:
                 next_mask=_NO_MASKS if batch.next_mask is None else batch.next_mask,
             ),
             noise=np.zeros((updates, 2, self._noise_size), self._online.values.dtype),
-            rules=np.zeros(lessons.RULES, np.int64),
+            rules=np.zeros(contexts.NUM_RULES, np.int64),
             ahead=np.zeros(
                 (updates, size, self._heads.actions * len(self._heads.support)),
                 self._online.values.dtype,
             ),
-            goals=np.zeros((updates, size, len(self._heads.support)), self._online.values.dtype),
+            targets=np.zeros((updates, size, len(self._heads.support)), self._online.values.dtype),
             errors=np.zeros((updates, size), np.float32),
             totals=self._totals,
             whole=self._whole,
@@ -314,7 +318,7 @@ class FusedValues:
             board=self._board,
         )
 
-    def _hire(self, task: HeldTask) -> None:
+    def _start_helper(self, task: PackedTask) -> None:
         # Nothing here refers to this object, which the thread would keep alive.
         board = self._board
         board[partners.LEAVE] = 0
@@ -323,21 +327,21 @@ class FusedValues:
             board[partners.LEAVE] = 1
 
         self._assistant = Assistant(
-            lambda: partners.assist(task, board, partners.LEAVE, 1, PATIENCE), leave
+            lambda: partners.help_until(task, board, partners.LEAVE, 1, PATIENCE), leave
         )
         self._end = weakref.finalize(self, self._assistant.stop)
 
-    def _dismiss(self) -> None:
+    def _stop_helper(self) -> None:
         if self._assistant is not None:
             self._end()
             self._assistant = None
 
-    def _draw_noise(self, lesson: lessons.Lesson, updates: int) -> None:
+    def _draw_noise(self, context: contexts.UpdateContext, updates: int) -> None:
         """Noise for both networks and every update, in the order in which torch draws it."""
         parts = self._parts
         if not parts.config.noisy:
             return
-        for noise in lesson.noise[:updates]:
+        for noise in context.noise[:updates]:
             noise[0] = parts.online.draw_noise(parts.noise).numpy()
             noise[1] = parts.target.draw_noise(parts.noise).numpy()
 
@@ -353,24 +357,24 @@ def _copy_of(net: Net) -> Net:
     )
 
 
-def _copy_of_optimiser(net: Net, optimiser: Optimiser) -> Optimiser:
-    """An optimiser of its own for a copy of a network; the settings are shared."""
-    copies = {name: getattr(optimiser, name).copy() for name in _COPIED}
-    return optimiser._replace(values=net.values, **copies)
+def _copy_of_optimizer(net: Net, optimizer: Optimizer) -> Optimizer:
+    """An optimizer of its own for a copy of a network; the settings are shared."""
+    copies = {name: getattr(optimizer, name).copy() for name in _COPIED}
+    return optimizer._replace(values=net.values, **copies)
 
 
 _COPIED = ("gradients", "mean", "variance", "count", "counters")
 
 
 def _net_of(
-    parts: ValueParts, network: QNetwork, flat: FlatParameters, inputs: int
-) -> tuple[Net, Plan, Heads]:
+    parts: DQNModel, network: QNetwork, flat: FlatParameters, inputs: int
+) -> tuple[Net, LayerTable, Heads]:
     """A value network as kernels see it."""
     assert isinstance(network.body, MLPBody)
     head = network.head
     assert isinstance(head, QHead)
     support = support_of(parts.config, flat.values.device)
-    plan = Plan(flat, inputs)
+    plan = LayerTable(flat, inputs)
     features = plan.body(network.body, plan.obs)
     advantage = plan.dense(head.advantage, features)
     value = None if head.value is None else plan.dense(head.value, features)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from briskrl.algos.distributions.subset import best_actions
-from briskrl.algos.dqn.engine import ValueParts
+from briskrl.algos.dqn.engine import DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy
 from briskrl.algos.dqn.policy import action_values, greedy_actions, of_actions, support_of
 from briskrl.algos.losses import (
@@ -32,7 +32,7 @@ from briskrl.nets.dense_autograd import DenseQ
 from briskrl.nets.q_network import QNetwork
 
 
-class TorchValues:
+class TorchDQNEngine:
     """See ValueEngine.
 
     Args:
@@ -44,7 +44,7 @@ class TorchValues:
 
     def __init__(
         self,
-        parts: ValueParts,
+        parts: DQNModel,
         explore: EpsilonGreedy,
         compute: Compute,
         *,
@@ -222,7 +222,7 @@ class TorchValues:
     def _backward(self, loss: Tensor) -> None:
         seed = self._parts.guard.seed
         self._parts.online_flat.gradients.zero_()
-        # A slope that is handed to `backward` makes torch import sympy: 0.4 s of CPU.
+        # A grad that is handed to `backward` makes torch import sympy: 0.4 s of CPU.
         (loss if seed is None else loss * seed).backward()  # type: ignore[no-untyped-call]
         if self._losses.wanted:
             self._losses.add(loss.detach())

@@ -9,7 +9,7 @@ from briskrl.core.types import Array
 
 
 @kernel
-def standardise(values: Array, out: Array) -> None:
+def standardize(values: Array, out: Array) -> None:
     """Write `values` (B,) scaled to mean 0 and deviation 1 (unbiased) into `out`."""
     size = values.shape[0]
     if size == 1:
@@ -48,7 +48,7 @@ def add_rows(rows: Array, count: float, mean: Array, squares: Array) -> None:
 
 @kernel
 def add_returns(
-    reward: Array, terminated: Array, truncated: Array, gamma: float, ret: Array, moments: Array
+    reward: Array, terminated: Array, truncated: Array, gamma: float, returns: Array, moments: Array
 ) -> None:
     """Take the discounted returns so far, at every step of a rollout, into running moments.
 
@@ -57,15 +57,15 @@ def add_returns(
         terminated: (T, N).
         truncated: (T, N).
         gamma: Discount per step.
-        ret: (N,) float64 return of the episodes under way, updated.
+        returns: (N,) float64 return of the episodes under way, updated.
         moments: (3,) float64 count, mean and sum of squared deviations, updated.
     """
     for t in range(reward.shape[0]):
         for n in range(reward.shape[1]):
-            ret[n] = ret[n] * gamma + reward[t, n]
+            returns[n] = returns[n] * gamma + reward[t, n]
             moments[0] += 1
-            before = ret[n] - moments[1]
+            before = returns[n] - moments[1]
             moments[1] += before / moments[0]
-            moments[2] += before * (ret[n] - moments[1])
+            moments[2] += before * (returns[n] - moments[1])
             if terminated[t, n] or truncated[t, n]:
-                ret[n] = 0.0
+                returns[n] = 0.0

@@ -15,59 +15,59 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from briskrl.algos.distributions.categorical import Choices
+from briskrl.algos.distributions.categorical import Categorical
 from briskrl.algos.distributions.factory import distribution_of
 from briskrl.algos.engines import Engines
 from briskrl.algos.flops import Flops, policy_flops
-from briskrl.algos.kernels.moments import standardise
+from briskrl.algos.kernels.moments import standardize
 from briskrl.algos.normalize import RewardScale, RunningMoments
-from briskrl.algos.ppo.config import OnPolicyConfig
-from briskrl.algos.ppo.engine import PolicyEngine, PolicyParts
-from briskrl.algos.ppo.fused_engine import FusedPolicies
-from briskrl.algos.ppo.gae import Appraiser, explained_variance
+from briskrl.algos.ppo.config import PPOConfig
+from briskrl.algos.ppo.engine import PPOEngine, PPOModel
+from briskrl.algos.ppo.fused_engine import FusedPPOEngine
+from briskrl.algos.ppo.gae import AdvantageEstimator, explained_variance
 from briskrl.algos.ppo.policy import policy_network
-from briskrl.algos.ppo.torch_engine import TorchPolicies
-from briskrl.core.counters import Clock
+from briskrl.algos.ppo.torch_engine import TorchPPOEngine
+from briskrl.core.counters import Counters
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch, Rollout, State
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat_parameters import FlatParameters, load_parameters, parameters_of
-from briskrl.nets.safe_adam import GuardedAdam
+from briskrl.nets.safe_adam import SafeAdam
 
 
-class OnPolicyAgent:
+class PPO:
     """Policy and value learning from fresh rollouts; see OnPolicyConfig for the options."""
 
     def __init__(
-        self, config: OnPolicyConfig, spec: EnvSpec, streams: Streams, compute: Compute
+        self, config: PPOConfig, spec: EnvSpec, streams: Streams, compute: Compute
     ) -> None:
         self.config = config
         self._compute, self._inputs = compute, spec.obs.size
         self.parts = parts = _build_parts(config, spec, streams, compute)
-        self.engines: Engines[PolicyEngine] = Engines(
+        self.engines: Engines[PPOEngine] = Engines(
             compute,
-            torch=lambda: TorchPolicies(parts, compute),
-            fused=lambda: FusedPolicies(parts, spec.obs.size, compute.threads),
+            torch=lambda: TorchPPOEngine(parts, compute),
+            fused=lambda: FusedPPOEngine(parts, spec.obs.size, compute.threads),
             refusal=_fused_refusal(parts),
         )
-        self._imitator: PolicyEngine | None = None
+        self._cloning_engine: PPOEngine | None = None
         self._rng = streams["explore"]
-        self._appraiser = Appraiser(gamma=config.gamma, gae_lambda=config.gae_lambda)
+        self._estimator = AdvantageEstimator(gamma=config.gamma, gae_lambda=config.gae_lambda)
         self._moments = RunningMoments(spec.obs.size) if config.normalize_obs else None
         self._reward_scale = RewardScale(config.gamma) if config.normalize_reward else None
         self._moments_changed = False
         self._advantage = np.zeros(0, np.float32)
         self._explained_variance: float | None = None
 
-    def act(self, obs: Array, mask: Bools | None, clock: Clock, out: Decision) -> None:
+    def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
         """Sampled actions and their log probabilities, for any number of environments."""
         if self._moments_changed:
             self._use_moments()
         self.engines.now.act(obs, mask, self._rng, out)
 
-    def digest(self, rollouts: Sequence[Rollout], clock: Clock) -> None:
+    def compute_advantages(self, rollouts: Sequence[Rollout], counters: Counters) -> None:
         """See OnPolicy.digest.
 
         Observation statistics take in the newest rollout here but are used only once acting starts
@@ -77,40 +77,42 @@ class OnPolicyAgent:
         newest = rollouts[0]
         if self._reward_scale is not None:
             self._reward_scale.add(newest)
-            self._appraiser.scale_rewards(self._reward_scale.factor, RewardScale.LIMIT)
+            self._estimator.scale_rewards(self._reward_scale.factor, RewardScale.LIMIT)
         for rollout in rollouts:
-            self._appraiser.appraise(rollout, self._imitator or self.engines.now)
+            self._estimator.estimate(rollout, self._cloning_engine or self.engines.now)
             if self.config.baseline == "peers":
                 np.subtract(
-                    rollout.ret, rollout.ret.mean(axis=1, keepdims=True), out=rollout.advantage
+                    rollout.returns,
+                    rollout.returns.mean(axis=1, keepdims=True),
+                    out=rollout.advantage,
                 )
         self._explained_variance = explained_variance(newest)
         if self._moments is not None:
             steps = newest.obs[:-1]
             self._moments.add(steps.reshape(-1, *steps.shape[2:]))
             self._moments_changed = True
-            if self._imitator is not None:
+            if self._cloning_engine is not None:
                 self._use_moments()
 
-    def update(self, batch: Minibatch, clock: Clock) -> bool:
+    def update(self, batch: Minibatch, counters: Counters) -> bool:
         """See OnPolicy.update."""
-        if self._imitator is not None:
-            self._imitator.compute(batch, np.ones(batch.size, batch.advantage.dtype))
-            self._imitator.step(self.config.pretrain_lr)
+        if self._cloning_engine is not None:
+            self._cloning_engine.compute(batch, np.ones(batch.size, batch.advantage.dtype))
+            self._cloning_engine.step(self.config.pretrain_lr)
             return True
         engine, target_kl = self.engines.now, self.config.target_kl
         engine.compute(batch, self._advantages(batch))
         if target_kl > 0 and engine.divergence() > target_kl:
             return False
-        engine.step(self._lr(clock))
+        engine.step(self._lr(counters))
         return True
 
     @contextmanager
-    def imitating(self) -> Iterator[None]:
+    def behavior_cloning(self) -> Iterator[None]:
         """See Algorithm.imitating.
 
         The plain policy gradient with an advantage of 1 everywhere is the gradient of the cross
-        entropy, so the same engine does it; values learn the teacher's returns. The optimiser is
+        entropy, so the same engine does it; values learn the teacher's returns. The optimizer is
         another one: what it knows of the steepness here would mislead it later.
         """
         config = replace(
@@ -120,13 +122,13 @@ class OnPolicyAgent:
             self.parts, config=config, guard=_build_guard(config, self.parts.flat, self._compute)
         )
         if self.engines.name == "fused":
-            self._imitator = FusedPolicies(parts, self._inputs, self._compute.threads)
+            self._cloning_engine = FusedPPOEngine(parts, self._inputs, self._compute.threads)
         else:
-            self._imitator = TorchPolicies(parts, self._compute)
+            self._cloning_engine = TorchPPOEngine(parts, self._compute)
         try:
             yield
         finally:
-            self._imitator = None
+            self._cloning_engine = None
             self.engines.now.refresh()
 
     def _advantages(self, batch: Minibatch) -> Floats:
@@ -137,30 +139,30 @@ class OnPolicyAgent:
         if batch.chosen is not None:
             found = np.take(found, batch.chosen, out=room, mode="clip")
         if self.config.normalize_advantage:
-            standardise(found, room)
+            standardize(found, room)
             return room
         return found
 
-    def _lr(self, clock: Clock) -> float:
+    def _lr(self, counters: Counters) -> float:
         if self.config.lr_schedule == "constant":
             return self.config.lr
-        return self.config.lr * (1 - clock.fraction)
+        return self.config.lr * (1 - counters.fraction)
 
     def flops(self, num_envs: int) -> Flops:
         """See Algorithm.flops."""
         return policy_flops(self.config, self.parts.network, num_envs)
 
-    def progress(self, clock: Clock) -> dict[str, float]:
+    def progress(self, counters: Counters) -> dict[str, float]:
         """Means of the loss's parts since the last call, and the current step size."""
-        engine = self._imitator or self.engines.now
-        figures = {"lr": self._lr(clock), **engine.drain()}
+        engine = self._cloning_engine or self.engines.now
+        figures = {"lr": self._lr(counters), **engine.drain()}
         figures |= self.parts.guard.drain()
         if self._explained_variance is not None:
             figures["explained_variance"] = self._explained_variance
         return figures
 
     def state(self) -> dict[str, State]:
-        """Networks, optimiser and statistics, as they are between two iterations."""
+        """Networks, optimizer and statistics, as they are between two iterations."""
         model = parameters_of(self.parts.network)
         optim = self.parts.guard.state()
         if self._moments is not None:
@@ -170,7 +172,7 @@ class OnPolicyAgent:
         return {"model": State(model), "optim": optim}
 
     def load_state(self, state: dict[str, State]) -> None:
-        """Continue from saved networks, optimiser and statistics."""
+        """Continue from saved networks, optimizer and statistics."""
         model, optim = state["model"].arrays, state["optim"]
         load_parameters(self.parts.network, model)
         self.parts.guard.load_state(optim)
@@ -189,27 +191,23 @@ class OnPolicyAgent:
         self._moments_changed = False
 
 
-def _build_parts(
-    config: OnPolicyConfig, spec: EnvSpec, streams: Streams, compute: Compute
-) -> PolicyParts:
+def _build_parts(config: PPOConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> PPOModel:
     distribution = distribution_of(spec.action)
     init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
     network = policy_network(config, spec.obs, distribution, init).to(compute.device)
     flat = FlatParameters(network)
-    return PolicyParts(config, network, flat, _build_guard(config, flat, compute), distribution)
+    return PPOModel(config, network, flat, _build_guard(config, flat, compute), distribution)
 
 
-def _build_guard(config: OnPolicyConfig, flat: FlatParameters, compute: Compute) -> GuardedAdam:
-    return GuardedAdam(
-        flat, compute, lr=config.lr, eps=config.adam_eps, max_norm=config.max_grad_norm
-    )
+def _build_guard(config: PPOConfig, flat: FlatParameters, compute: Compute) -> SafeAdam:
+    return SafeAdam(flat, compute, lr=config.lr, eps=config.adam_eps, max_norm=config.max_grad_norm)
 
 
-def _fused_refusal(parts: PolicyParts) -> str | None:
+def _fused_refusal(parts: PPOModel) -> str | None:
     """Why the fused engine cannot compute this network; None if it can."""
     if not isinstance(parts.network.policy_body, MLPBody):
         return "the network's body is convolutional"
-    if not isinstance(parts.distribution, Choices):
+    if not isinstance(parts.distribution, Categorical):
         continuous = parts.distribution.continuous
         return "actions are continuous" if continuous else "several actions of one set are taken"
     return None

@@ -12,7 +12,7 @@ from briskrl.core.parts import Parts
 
 
 @dataclass(frozen=True, slots=True)
-class OnPolicyConfig:
+class PPOConfig:
     """Policy gradients from fresh rollouts: PPO, and as special cases A2C and REINFORCE."""
 
     update_steps: Annotated[int, Meta(ge=1)] = 32
@@ -118,7 +118,7 @@ class OnPolicyConfig:
         )
 
 
-ON_POLICY_PRESETS: dict[str, dict[str, object]] = {
+PPO_PRESETS: dict[str, dict[str, object]] = {
     "ppo": {},
     "a2c": {
         "update_steps": 8,

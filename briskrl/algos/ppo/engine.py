@@ -7,30 +7,30 @@ from typing import Protocol
 
 import numpy as np
 
-from briskrl.algos.distributions.categorical import Choices
+from briskrl.algos.distributions.categorical import Categorical
 from briskrl.algos.distributions.gaussian import Gaussian
-from briskrl.algos.distributions.subset import Subsets
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.distributions.subset import Subset
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch
 from briskrl.nets.actor_critic import ActorCritic
 from briskrl.nets.flat_parameters import FlatParameters
-from briskrl.nets.safe_adam import GuardedAdam
+from briskrl.nets.safe_adam import SafeAdam
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 
 
 @dataclass(slots=True)
-class PolicyParts:
-    """Network and optimiser of policy learning, whoever computes with them."""
+class PPOModel:
+    """Network and optimizer of policy learning, whoever computes with them."""
 
-    config: OnPolicyConfig
+    config: PPOConfig
     network: ActorCritic
     flat: FlatParameters
-    guard: GuardedAdam
-    distribution: Choices | Subsets | Gaussian
+    guard: SafeAdam
+    distribution: Categorical | Subset | Gaussian
 
 
-class PolicyEngine(Protocol):
+class PPOEngine(Protocol):
     """Acts, foresees and learns with the parts it was built on."""
 
     def refresh(self) -> None:

@@ -5,29 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from briskrl.algos.distributions.base import NO_MASK
-from briskrl.algos.distributions.categorical import Choices
-from briskrl.algos.ppo.engine import METRICS, PolicyParts
+from briskrl.algos.distributions.categorical import Categorical
+from briskrl.algos.ppo.engine import METRICS, PPOModel
 from briskrl.algos.ppo.kernels import update as kernels
-from briskrl.compiler.packed_args import Held
+from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.types import Array, Bools, Decision, Floats, Ints, Minibatch, aligned_zeros
 from briskrl.fused.kernels.packing import pack_net
 from briskrl.fused.kernels.structs import TILE_ROWS
-from briskrl.fused.layer_table import Plan
+from briskrl.fused.layer_table import LayerTable
 from briskrl.fused.network import (
+    build_input_transform,
     build_net,
-    build_optimiser,
+    build_optimizer,
     build_parts,
-    build_reading,
-    build_work,
+    build_workspace,
 )
 from briskrl.nets.bodies import MLPBody
-from briskrl.parallel.thread_team import MOST_PARTS, Team, bounds_of
+from briskrl.parallel.thread_team import MOST_PARTS, ThreadTeam, bounds_of
 
 SMALLEST_PART = 128
 """Rows of a part below which it takes too long to add its gradient to the others'."""
 
 
-class FusedPolicies:
+class FusedPPOEngine:
     """See PolicyEngine; for networks that are made of dense layers alone and for choices.
 
     Rows are computed in fixed parts, whose gradients are added in a fixed order: results depend on
@@ -39,25 +39,25 @@ class FusedPolicies:
         threads: How many to use.
     """
 
-    def __init__(self, parts: PolicyParts, inputs: int, threads: int = 1) -> None:
-        assert isinstance(parts.distribution, Choices)
+    def __init__(self, parts: PPOModel, inputs: int, threads: int = 1) -> None:
+        assert isinstance(parts.distribution, Categorical)
         self._parts = parts
         self._choices = parts.distribution
-        plan = Plan(parts.flat, inputs)
+        plan = LayerTable(parts.flat, inputs)
         heads = _add_network(plan, parts)
         self._net = build_net(plan, parts.flat)
         dtype, most = self._net.values.dtype, MOST_PARTS * threads if threads > 1 else 1
         gradients = build_parts(plan, parts.flat, 1, most)
         self._padded, self._flat = gradients.padded[0], gradients.flat[0]
-        reading = build_reading(parts.network.inputs, dtype)
-        self._team = Team(
+        reading = build_input_transform(parts.network.inputs, dtype)
+        self._team = ThreadTeam(
             tuple(
-                Held(
-                    kernels.Member(
+                PackedArgs(
+                    kernels.ThreadContext(
                         net=self._net,
                         heads=heads,
                         reading=reading,
-                        work=build_work(plan, parts.flat, gradients, 0, 0),
+                        work=build_workspace(plan, parts.flat, gradients, 0, 0),
                         space=self._choices.space(),
                         tile=_known_of_a_tile(self._choices, dtype),
                     )
@@ -65,8 +65,8 @@ class FusedPolicies:
                 for _ in range(threads)
             )
         )
-        self._optimiser = build_optimiser(parts.guard, parts.flat)
-        self._pupil = Held(kernels.Pupil(self._net, self._optimiser))
+        self._optimizer = build_optimizer(parts.guard, parts.flat)
+        self._pupil = PackedArgs(kernels.Trainable(self._net, self._optimizer))
         config = parts.config
         self._settings = np.array(
             [config.clip, config.clip_value, config.entropy_coef, config.value_coef, 1.0]
@@ -84,29 +84,29 @@ class FusedPolicies:
 
     def act(self, obs: Array, mask: Bools | None, rng: np.random.Generator, out: Decision) -> None:
         """See PolicyEngine."""
-        acting = kernels.Acting(
+        acting = kernels.ActArgs(
             obs=obs.reshape(len(obs), -1),
             mask=NO_MASK if mask is None else mask,
             draws=self._choices.draw(len(obs), rng),
             action=self._choices.columns(out.action),
             log_prob=out.log_prob,
         )
-        self._team.run(kernels.act_by_chance, acting, self._bounds_of(len(obs)))
+        self._team.run(kernels.act, acting, self._bounds_of(len(obs)))
 
     def values(self, obs: Array, out: Floats) -> None:
         """See PolicyEngine."""
-        foreseeing = kernels.Foreseeing(obs.reshape(len(obs), -1), out)
-        self._team.run(kernels.foresee, foreseeing, self._bounds_of(len(obs)))
+        foreseeing = kernels.ValueArgs(obs.reshape(len(obs), -1), out)
+        self._team.run(kernels.values, foreseeing, self._bounds_of(len(obs)))
 
     def log_probs(self, obs: Array, action: Array, mask: Bools | None, out: Floats) -> None:
         """See PolicyEngine."""
-        recalling = kernels.Recalling(
+        recalling = kernels.LogProbArgs(
             obs=obs.reshape(len(obs), -1),
             mask=NO_MASK if mask is None else mask,
             action=self._choices.columns(action),
             log_prob=out,
         )
-        self._team.run(kernels.recall, recalling, self._bounds_of(len(obs)))
+        self._team.run(kernels.action_log_probs, recalling, self._bounds_of(len(obs)))
 
     def compute(self, batch: Minibatch, advantage: Floats) -> None:
         """See PolicyEngine; the gradient stays in parts until `step`."""
@@ -115,14 +115,14 @@ class FusedPolicies:
         self._used, self._count = len(bounds) - 1, size
         self._settings[-1] = size
         self._sums.fill(0)
-        learning = kernels.Learning(
+        learning = kernels.GradientArgs(
             obs=batch.obs.reshape(len(batch.obs), -1),
             mask=NO_MASK if batch.mask is None else batch.mask,
             action=self._choices.columns(batch.action),
-            anchor=batch.anchor,
+            old_log_prob=batch.old_log_prob,
             weight=batch.weight,
             value=batch.value,
-            ret=batch.ret,
+            returns=batch.returns,
             chosen=self._all_of(size) if batch.chosen is None else batch.chosen,
             advantage=advantage,
             settings=self._settings,
@@ -140,7 +140,7 @@ class FusedPolicies:
 
     def step(self, lr: float) -> None:
         """See PolicyEngine."""
-        self._optimiser.settings[0] = lr
+        self._optimizer.settings[0] = lr
         kernels.take_step(self._pupil, self._padded[: self._used], self._flat[: self._used])
         self._parts.guard.check()
 
@@ -164,24 +164,24 @@ class FusedPolicies:
         return bounds_of(count, self._team.size, TILE_ROWS, SMALLEST_PART)
 
 
-def _known_of_a_tile(choices: Choices, dtype: np.dtype[np.floating]) -> kernels.Known:
+def _known_of_a_tile(choices: Categorical, dtype: np.dtype[np.floating]) -> kernels.MinibatchTile:
     """Where a thread gathers what is known of the steps of a tile."""
-    anchor, weight, value, ret = aligned_zeros((4, TILE_ROWS), dtype)
-    return kernels.Known(
+    old_log_prob, weight, value, returns = aligned_zeros((4, TILE_ROWS), dtype)
+    return kernels.MinibatchTile(
         mask=np.zeros((TILE_ROWS, choices.outputs), np.bool_),
         action=np.zeros((TILE_ROWS, len(choices.sizes)), np.int64),
-        anchor=anchor,
+        old_log_prob=old_log_prob,
         weight=weight,
         value=value,
-        ret=ret,
+        returns=returns,
     )
 
 
-def _add_network(plan: Plan, parts: PolicyParts) -> kernels.Heads:
+def _add_network(plan: LayerTable, parts: PPOModel) -> kernels.Heads:
     """Add policy and value to a plan."""
     network, choices = parts.network, parts.distribution
     policy_body, value_body = network.policy_body, network.value_body
-    assert isinstance(choices, Choices)
+    assert isinstance(choices, Categorical)
     assert isinstance(policy_body, MLPBody)
     assert isinstance(value_body, MLPBody)
     features = plan.body(policy_body, plan.obs)

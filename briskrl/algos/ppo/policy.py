@@ -8,7 +8,7 @@ from briskrl.algos.distributions.base import Distribution
 from briskrl.algos.distributions.factory import distribution_of
 from briskrl.algos.normalize import RunningMoments
 from briskrl.algos.policy_base import Trained
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.spec import ActionSpec, ArraySpec, EnvSpec
 from briskrl.core.types import Array, Bools
 from briskrl.nets.actor_critic import ActorCritic, ActorCriticOptions, build_actor_critic
@@ -21,7 +21,7 @@ class StochasticPolicy:
 
     def __init__(
         self,
-        config: OnPolicyConfig,
+        config: PPOConfig,
         obs: ArraySpec,
         action: ActionSpec,
         arrays: dict[str, Array],
@@ -49,7 +49,7 @@ class StochasticPolicy:
 
 
 def policy_network(
-    config: OnPolicyConfig,
+    config: PPOConfig,
     obs: ArraySpec,
     distribution: Distribution,
     generator: torch.Generator,
@@ -58,7 +58,7 @@ def policy_network(
     options = ActorCriticOptions(
         body=BodyOptions(config.body, config.net, config.channels, config.activation),
         shared=config.shared,
-        standardise=config.normalize_obs,
+        standardize=config.normalize_obs,
         continuous=distribution.continuous,
     )
     return build_actor_critic(obs, distribution.outputs, options, generator)

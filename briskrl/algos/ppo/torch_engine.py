@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from briskrl.algos.losses import PolicyTerms, surrogate, value_error
-from briskrl.algos.ppo.engine import METRICS, PolicyParts
+from briskrl.algos.ppo.engine import METRICS, PPOModel
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch
 from briskrl.nets.actor_critic import ActorCritic
 from briskrl.nets.bodies import MLPBody
@@ -32,10 +32,10 @@ class _Batch:
 
     obs: Tensor
     action: Tensor
-    anchor: Tensor
+    old_log_prob: Tensor
     weight: Tensor
     value: Tensor
-    ret: Tensor
+    returns: Tensor
     mask: Tensor | None
 
     def rows(self, rows: slice) -> _Batch:
@@ -49,10 +49,10 @@ class _Batch:
         return _Batch(**views)
 
 
-class TorchPolicies:
+class TorchPPOEngine:
     """See PolicyEngine."""
 
-    def __init__(self, parts: PolicyParts, compute: Compute) -> None:
+    def __init__(self, parts: PPOModel, compute: Compute) -> None:
         self._parts = parts
         self._compute = compute
         network = _fastest(parts.network, compute)
@@ -103,7 +103,7 @@ class TorchPolicies:
             terms = self._terms(whole.rows(rows), weighed[rows])
             losses = terms.loss(value_coef=config.value_coef, entropy_coef=config.entropy_coef)
             loss = losses.sum() / len(advantage)
-            # A slope that is handed to `backward` makes torch import sympy: 0.4 s of CPU.
+            # A grad that is handed to `backward` makes torch import sympy: 0.4 s of CPU.
             (loss if seed is None else loss * seed).backward()  # type: ignore[no-untyped-call]
             if wanted:
                 parts.append(_metrics(terms, config.clip))
@@ -117,9 +117,9 @@ class TorchPolicies:
             out, value = self._forward(batch.obs)
         log_prob, entropy = self._parts.distribution.evaluate(out, batch.action, batch.mask)
         # Weights are never below 0, so the clip holds where it would hold without them.
-        policy = surrogate(log_prob, batch.anchor, advantage * batch.weight, config.clip)
-        error = value_error(value.squeeze(1).float(), batch.value, batch.ret, config.clip_value)
-        return PolicyTerms(policy, error, entropy, log_prob - batch.anchor)
+        policy = surrogate(log_prob, batch.old_log_prob, advantage * batch.weight, config.clip)
+        error = value_error(value.squeeze(1).float(), batch.value, batch.returns, config.clip_value)
+        return PolicyTerms(policy, error, entropy, log_prob - batch.old_log_prob)
 
     def _gather(self, batch: Minibatch) -> Minibatch:
         """The chosen steps, in buffers that are kept."""

@@ -87,7 +87,7 @@ def loss(params: Params, batch: tuple[jax.Array, ...]) -> jax.Array:
 
 
 class Adam(NamedTuple):
-    """The optimiser's running means, and its number of steps."""
+    """The optimizer's running means, and its number of steps."""
 
     mean: Params
     square: Params
@@ -128,7 +128,7 @@ def collect(params: Params, games: Games, key: jax.Array) -> Any:
 
 
 def advantages(values: jax.Array, ended: jax.Array, last: jax.Array) -> jax.Array:
-    """Generalised advantages (T, N) of rewards that are all 1."""
+    """Generalized advantages (T, N) of rewards that are all 1."""
     gamma, decay = SETTINGS["gamma"], SETTINGS["gamma"] * SETTINGS["gae_lambda"]
 
     def one(carry: Any, step: Any) -> tuple[Any, jax.Array]:

@@ -1,6 +1,6 @@
 """PufferLib's trainer on its own CartPole in C, in process; its episodes end after 200 steps.
 
-Its trainer has further options that PPO has not (V-trace, prioritised segments, clipped values);
+Its trainer has further options that PPO has not (V-trace, prioritized segments, clipped values);
 they are set so that they do nothing where that is possible.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.doctor.experiments.base import Experiment, Skipped
 from briskrl.doctor.observation import Observation
 from briskrl.doctor.train_loop import without_updates
@@ -79,7 +79,7 @@ def ratios(lab: Lab) -> Iterator[Experiment | Skipped]:
         )
     if isinstance(algo, DQNConfig):
         yield from _smaller_ratios(lab, algo)
-    elif isinstance(algo, OnPolicyConfig) and algo.epochs > 1:
+    elif isinstance(algo, PPOConfig) and algo.epochs > 1:
         fewer = {"algo_config.epochs": algo.epochs // 2}
         yield lab.change(
             "half the epochs",

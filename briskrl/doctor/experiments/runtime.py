@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.doctor.experiments.base import WORTH, WORTH_A_CORE, Experiment, Skipped
 from briskrl.doctor.observation import Observation
 from briskrl.doctor.symptoms import record_cause
@@ -127,7 +127,7 @@ def _other_count(lab: Lab, count: int) -> dict[str, Any] | None:
     if not 1 <= count <= 65_536:
         return None
     changes: dict[str, Any] = {"num_envs": count}
-    if isinstance(algo, OnPolicyConfig):
+    if isinstance(algo, PPOConfig):
         steps, rest = divmod(lab.num_envs * algo.update_steps, count)
         if rest or steps < 1:
             return None

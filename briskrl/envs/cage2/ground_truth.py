@@ -23,7 +23,7 @@ class Truth:
 
     steps: Ints
     """(N,): steps of the running episode."""
-    ret: NDArray[np.float64]
+    returns: NDArray[np.float64]
     """(N,): sum of its rewards."""
     red_agent: Ints
     """(N,): 0 B_line, 1 Meander, 2 Sleep."""
@@ -97,7 +97,7 @@ def read_truth(games: NDArray[np.uint64]) -> Truth:
     service = shorts[:, k.SERVICE].astype(np.int64)
     return Truth(
         steps=halves[:, k.STEPS].astype(np.int64),
-        ret=0.0 - halves[:, k.TENTHS] / 10,
+        returns=0.0 - halves[:, k.TENTHS] / 10,
         compromise=_compromise(games),
         ot_running=service & 1,
         ot_active=service >> 1 & 1,

@@ -21,7 +21,7 @@ from briskrl.envs.cage2.replay import Allowed, Choices, replay_step, set_red
 
 REWARD_TOLERANCE = 1e-4
 _EXPLOITING = 3
-_COMPARED = tuple(field.name for field in fields(Truth) if field.name not in ("steps", "ret"))
+_COMPARED = tuple(field.name for field in fields(Truth) if field.name not in ("steps", "returns"))
 
 
 @dataclass(frozen=True, slots=True)

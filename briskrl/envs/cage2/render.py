@@ -124,7 +124,7 @@ def _last_targets(truth: Truth) -> tuple[int, int]:
 
 def _draw_words(brush: _Brush, truth: Truth, length: int) -> None:
     agent = telling.AGENTS[truth.red_agent[0]]
-    head = f"step {truth.steps[0]} of {length}   against {agent}   total {truth.ret[0]:.1f}"
+    head = f"step {truth.steps[0]} of {length}   against {agent}   total {truth.returns[0]:.1f}"
     brush.text(0.8, 0.6, head, INK)
     blue, green, red = telling.story(truth)
     brush.text(0.8, 22.2, blue, BLUE)

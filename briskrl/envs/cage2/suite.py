@@ -88,5 +88,5 @@ def score(play: Play, config: Any, *, episodes: int | None, seed: int) -> Cage2R
             official = replace(config, red=cast(Any, red), length=length, green=False)
             # Seeds of their own make the cells independent, as the interval of their sum assumes.
             games = play(official, episodes=count, seed=derive_seed(seed, name))
-            cells[name] = mean_of(games.ret)
+            cells[name] = mean_of(games.returns)
     return Cage2Report(config.edition, count, cells)

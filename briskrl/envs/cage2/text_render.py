@@ -24,7 +24,11 @@ def board(truth: Truth, shown: int, length: int) -> str:
         length: Steps of an episode.
     """
     head = f"step {truth.steps[0]} of {length}   red is {AGENTS[truth.red_agent[0]]}"
-    lines = [f"{head}   reward {reward(truth):.1f}   total {truth.ret[0]:.1f}", *story(truth), ""]
+    lines = [
+        f"{head}   reward {reward(truth):.1f}   total {truth.returns[0]:.1f}",
+        *story(truth),
+        "",
+    ]
     columns = ("host", "seen", "table says", "red has", "files", "decoys", "red knows")
     rows = [columns, *(_host(truth, shown, index) for index in _by_zone())]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]

@@ -32,7 +32,7 @@ SEEDS = 2**31
 class EpisodeRows:
     """What is told about an episode in the step that ended it; other rows mean nothing."""
 
-    ret: NDArray[np.float64]
+    returns: NDArray[np.float64]
     """(count,): sum of its rewards."""
     steps: NDArray[np.int64]
     """(count,): its length."""
@@ -215,7 +215,7 @@ class Host:
             self.envs[k].reset(seed=0)
             snapshot.restore(self.envs[k], record.env)
             self._seeds[k], self._held[k] = record.seed, record.held
-            self._lengths[k], self._returns[k] = record.steps, record.ret
+            self._lengths[k], self._returns[k] = record.steps, record.returns
 
     def close(self) -> None:
         """Close every environment; may be called twice."""
@@ -237,9 +237,9 @@ class Host:
         self._held[k] = False
         self._observe(k, obs, info, self._obs, self.buffers.mask)
 
-    def _end(self, k: int, length: int, ret: float, obs: Any, info: dict[str, Any]) -> None:
+    def _end(self, k: int, length: int, returns: float, obs: Any, info: dict[str, Any]) -> None:
         """Keep the last observation of an ended episode and begin the next one."""
-        self.episode.ret[k], self.episode.steps[k] = ret, length
+        self.episode.returns[k], self.episode.steps[k] = returns, length
         self.episode.won[k] = bool(info.get("is_success", False))
         self._observe(k, obs, info, self._final, self.buffers.final_mask)
         if self._hold:

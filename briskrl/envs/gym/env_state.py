@@ -19,7 +19,7 @@ class Record:
     """What it was last seeded with."""
     steps: int
     """Steps of the episode under way."""
-    ret: float
+    returns: float
     """Sum of its rewards."""
     held: bool
     """Whether it has ended and stays so."""
@@ -31,7 +31,7 @@ class Record:
                 "env": self.env,
                 "seed": self.seed,
                 "steps": self.steps,
-                "return": self.ret,
+                "return": self.returns,
                 "held": self.held,
             }
         )

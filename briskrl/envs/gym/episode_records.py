@@ -33,13 +33,13 @@ class Ledger:
         if not ended.any():
             return
         rows = np.flatnonzero(ended)
-        ret = episode.ret[rows].astype(np.float32)
+        returns = episode.returns[rows].astype(np.float32)
         self._parts.append(
             EpisodeStats(
                 env=(rows if ids is None else ids[rows]).astype(np.int32),
                 steps=episode.steps[rows].astype(np.int32),
-                ret=ret,
-                score=ret.copy(),
+                returns=returns,
+                score=returns.copy(),
                 won=episode.won[rows],
                 cause=np.where(step.terminated[rows], TERMINATED, TRUNCATED).astype(np.uint8),
             )
@@ -66,7 +66,7 @@ class Ledger:
 _NONE = EpisodeStats(
     env=np.zeros(0, np.int32),
     steps=np.zeros(0, np.int32),
-    ret=np.zeros(0, np.float32),
+    returns=np.zeros(0, np.float32),
     score=np.zeros(0, np.float32),
     won=np.zeros(0, np.bool_),
     cause=np.zeros(0, np.uint8),

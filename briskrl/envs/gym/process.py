@@ -218,7 +218,7 @@ class GymProcessEnv:
         told = [Record.of_text(text) for text in records]
         self._recovery.begin(
             np.array([record.steps for record in told]),
-            np.array([record.ret for record in told]),
+            np.array([record.returns for record in told]),
         )
         self._ledger.clear()
         self._started = True
@@ -325,7 +325,7 @@ class GymProcessEnv:
             _gather(own, out, "final_obs", ids)
             _gather(own, out, "final_mask", ids)
             told = self._episode
-            rows = EpisodeRows(ret=told.ret[ids], steps=told.steps[ids], won=told.won[ids])
+            rows = EpisodeRows(returns=told.returns[ids], steps=told.steps[ids], won=told.won[ids])
             self._ledger.note(head, rows, ids)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined, kernel
+from briskrl.compiler.jit import helper, inline_helper, kernel
 
 LOG_COLUMNS = 16
 HEAD_TICK, HEAD_WRITTEN, HEAD_CAPACITY, HEAD_FIRST, HEAD_TOTALS = range(5)
@@ -50,22 +50,22 @@ def record(log, lane, env, steps, total, score, won, cause):
     return row
 
 
-@inlined
-def tell_episode(log, row, k, env, steps, ret, score, won, cause):
+@inline_helper
+def tell_episode(log, row, k, env, steps, returns, score, won, cause):
     """Copy the columns of one record into element k of arrays of their own."""
     env[k] = np.int32(log[row, REC_ENV])
     steps[k] = np.int32(log[row, REC_STEPS])
-    ret[k] = log[row, REC_RETURN]
+    returns[k] = log[row, REC_RETURN]
     score[k] = log[row, REC_SCORE]
     won[k] = log[row, REC_WON] != 0.0
     cause[k] = np.uint8(log[row, REC_CAUSE])
 
 
 @kernel
-def tell_episodes(rows, env, steps, ret, score, won, cause):
+def tell_episodes(rows, env, steps, returns, score, won, cause):
     """Copy the columns of episode records (M, LOG_COLUMNS) into arrays (M,) of their own."""
     for k in range(len(rows)):
-        tell_episode(rows, k, k, env, steps, ret, score, won, cause)
+        tell_episode(rows, k, k, env, steps, returns, score, won, cause)
 
 
 @helper
@@ -89,7 +89,7 @@ def count_pending(log, lanes):
 
 
 @kernel
-def hand_over(log, lanes, env, steps, ret, score, won, cause, first):
+def hand_over(log, lanes, env, steps, returns, score, won, cause, first):
     """Move what lanes have recorded into arrays, from element `first` on.
 
     Returns how many records there were, or -1 if nothing was moved because the arrays are too short
@@ -102,7 +102,7 @@ def hand_over(log, lanes, env, steps, ret, score, won, cause, first):
     for lane in range(lanes):
         start = np.int64(log[lane, HEAD_FIRST])
         for k in range(np.int64(log[lane, HEAD_WRITTEN])):
-            tell_episode(log, start + k, to, env, steps, ret, score, won, cause)
+            tell_episode(log, start + k, to, env, steps, returns, score, won, cause)
             to += 1
         log[lane, HEAD_WRITTEN] = 0.0
     return count

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import inlined
+from briskrl.compiler.jit import inline_helper
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -12,7 +12,7 @@ MIX_2 = np.uint64(0x94D049BB133111EB)
 _U11, _U27, _U30, _U31, _U32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
 
 
-@inlined
+@inline_helper
 def draw_word(words, at):
     """64 random bits from the SplitMix64 state in words[at], which moves on."""
     state = words[at] + GOLDEN
@@ -22,13 +22,13 @@ def draw_word(words, at):
     return z ^ (z >> _U31)
 
 
-@inlined
+@inline_helper
 def draw(words, at, n):
     """A number in 0..n-1 from the random state in words[at], which moves on."""
     return np.int64(((draw_word(words, at) >> _U32) * np.uint64(n)) >> _U32)
 
 
-@inlined
+@inline_helper
 def draw_real(words, at):
     """A float64 in 0..1, below 1, from the random state in words[at], which moves on."""
     return np.float64(draw_word(words, at) >> _U11) * 2.0**-53

@@ -7,7 +7,7 @@ from types import FunctionType
 from numba import types
 from numba.extending import intrinsic
 
-from briskrl.compiler.atomics import fetch_add, look, offer_core, publish
+from briskrl.compiler.atomics import atomic_load, atomic_store, fetch_add, yield_core
 from briskrl.compiler.jit import helper, kernel, usleep
 
 BOARD_LINE = 8
@@ -55,10 +55,10 @@ def call_lanes(board, phase, actions, obs, reward, terminated, truncated, final_
     board[BOARD_ARRAYS + 3] = address_of(terminated)
     board[BOARD_ARRAYS + 4] = address_of(truncated)
     board[BOARD_ARRAYS + 5] = address_of(final_obs)
-    publish(board, BOARD_DONE, 0)
+    atomic_store(board, BOARD_DONE, 0)
     for lane in range(board[BOARD_LANES]):
         at = BOARD_LANE + lane * BOARD_LINE
-        publish(board, at + LANE_NEXT, board[at + LANE_FIRST])
+        atomic_store(board, at + LANE_NEXT, board[at + LANE_FIRST])
 
 
 @helper
@@ -71,7 +71,7 @@ def take_chunk(board, lane):
     lanes = board[BOARD_LANES]
     for k in range(lanes):
         at = BOARD_LANE + (lane + k) % lanes * BOARD_LINE
-        if look(board, at + LANE_NEXT) < board[at + LANE_END]:
+        if atomic_load(board, at + LANE_NEXT) < board[at + LANE_END]:
             chunk = fetch_add(board, at + LANE_NEXT, 1)
             if chunk < board[at + LANE_END]:
                 return chunk
@@ -88,9 +88,9 @@ def end_chunk(board):
 def wait_for_lanes(board):
     """Return when every chunk is done; offers the core at first, then sleeps."""
     spins = 0
-    while look(board, BOARD_DONE) < board[BOARD_CHUNKS]:
+    while atomic_load(board, BOARD_DONE) < board[BOARD_CHUNKS]:
         if spins < PATIENCE:
-            spins = PATIENCE if offer_core() else spins + 1
+            spins = PATIENCE if yield_core() else spins + 1
         else:
             usleep(NAP_US)
 
@@ -144,7 +144,7 @@ def share(
             wait_for_lanes(board)
             return
         else:
-            idle = spins if offer_core() else idle + 1
+            idle = spins if yield_core() else idle + 1
 
 
 def share_of(step):

@@ -186,7 +186,7 @@ def _agent_burns(play: Play, config: WildfireConfig, episodes: int, seed: int) -
     held_out = replace(
         config, fires="test", n_fires=TEST_FIRES, reward="terminal", illegal_penalty=0.0
     )
-    return -float(play(held_out, episodes=episodes, seed=seed).ret.mean())
+    return -float(play(held_out, episodes=episodes, seed=seed).returns.mean())
 
 
 def baseline_burns(name: str, config: WildfireConfig, prepared: Prepared) -> float:

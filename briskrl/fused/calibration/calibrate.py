@@ -7,8 +7,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from briskrl.fused.calibration.call_overhead import CallCosts, measure_calls
-from briskrl.fused.calibration.gemm_rates import SHAPES, ProductRate, measure_products
+from briskrl.fused.calibration.call_overhead import CallOverhead, measure_call_overhead
+from briskrl.fused.calibration.gemm_rates import SHAPES, GemmRate, measure_gemm
 from briskrl.fused.calibration.memory_rates import MemoryRates, measure_memory
 
 QUICK_S = 0.025
@@ -25,10 +25,10 @@ class Calibration:
     """Whose rate that is, at which rows x inputs x outputs."""
     two_threads_gflops: float | None
     """The best rate on two threads."""
-    products: dict[str, ProductRate]
+    products: dict[str, GemmRate]
     memory: MemoryRates | None
     """None if the calibration was a quick one, as are the next."""
-    calls: CallCosts | None
+    calls: CallOverhead | None
     quick: bool
 
 
@@ -41,19 +41,19 @@ def calibrate(seconds: float, *, two_threads: bool) -> Calibration:
     """
     each = seconds / ((4 if two_threads else 2) * len(SHAPES) + 7)
     return _calibration(
-        measure_products(budget_s=each, two_threads=two_threads),
+        measure_gemm(budget_s=each, two_threads=two_threads),
         measure_memory(budget_s=each, two_threads=two_threads),
-        measure_calls(budget_s=each, two_threads=two_threads),
+        measure_call_overhead(budget_s=each, two_threads=two_threads),
     )
 
 
 def calibrate_quickly() -> Calibration:
     """Measure products on one thread alone, in well under a second."""
-    return _calibration(measure_products(budget_s=QUICK_S, two_threads=False), None, None)
+    return _calibration(measure_gemm(budget_s=QUICK_S, two_threads=False), None, None)
 
 
 def _calibration(
-    products: dict[str, ProductRate], memory: MemoryRates | None, calls: CallCosts | None
+    products: dict[str, GemmRate], memory: MemoryRates | None, calls: CallOverhead | None
 ) -> Calibration:
     shape = max(products, key=lambda name: products[name].best)
     best = products[shape]

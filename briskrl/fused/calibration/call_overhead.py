@@ -8,15 +8,15 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from briskrl.compiler.packed_args import Held
+from briskrl.compiler.packed_args import PackedArgs
 from briskrl.fused.calibration.timing import best_seconds
 from briskrl.fused.kernels.calibration import do_nothing, nothing
-from briskrl.parallel.native_worker import Service
+from briskrl.parallel.native_worker import NativeWorker
 from briskrl.parallel.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
-class CallCosts:
+class CallOverhead:
     """Microseconds per call."""
 
     python_us: float
@@ -29,7 +29,7 @@ class CallCosts:
     """Having another thread do nothing and waiting for it."""
 
 
-def measure_calls(*, budget_s: float, two_threads: bool) -> CallCosts:
+def measure_call_overhead(*, budget_s: float, two_threads: bool) -> CallOverhead:
     """The costs; `budget_s` is the time for each."""
     numbers, tensor = np.zeros(8, np.float32), torch.zeros(1)
 
@@ -45,17 +45,17 @@ def measure_calls(*, budget_s: float, two_threads: bool) -> CallCosts:
         for _ in range(repeats):
             tensor.add_(1)
 
-    return CallCosts(
+    return CallOverhead(
         python_us=1e6 * best_seconds(python, budget_s=budget_s),
         kernel_us=1e6 * best_seconds(kernel, budget_s=budget_s),
         torch_us=1e6 * best_seconds(torch_op, budget_s=budget_s),
-        hand_over_us=_hand_over_us(budget_s) if two_threads else None,
+        hand_over_us=_handoff_us(budget_s) if two_threads else None,
     )
 
 
-def _hand_over_us(budget_s: float) -> float:
+def _handoff_us(budget_s: float) -> float:
     worker = Worker(1)
-    service, subject = Service(worker), Held((np.zeros(1),))
+    service, subject = NativeWorker(worker), PackedArgs((np.zeros(1),))
 
     def work(repeats: int) -> None:
         for _ in range(repeats):

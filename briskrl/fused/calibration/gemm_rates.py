@@ -8,11 +8,11 @@ from time import perf_counter
 import numpy as np
 import torch
 
-from briskrl.compiler.packed_args import Held
+from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.types import Floats, aligned_zeros
 from briskrl.fused.calibration.timing import Work, best_seconds, torch_threads
 from briskrl.fused.kernels.calibration import multiply, multiply_parts
-from briskrl.parallel.thread_team import Team
+from briskrl.parallel.thread_team import ThreadTeam
 
 Shape = tuple[int, int, int]
 
@@ -29,7 +29,7 @@ enough for any library to be at its best."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProductRate:
+class GemmRate:
     """Billions of operations per second of one product, by who computes it."""
 
     torch: float
@@ -52,7 +52,7 @@ def name_of(shape: Shape) -> str:
     return "x".join(map(str, shape))
 
 
-def measure_products(*, budget_s: float, two_threads: bool) -> dict[str, ProductRate]:
+def measure_gemm(*, budget_s: float, two_threads: bool) -> dict[str, GemmRate]:
     """The rates at all SHAPES, by name; `budget_s` is the time for each rate."""
     rates = {}
     # Torch's second thread may stay awake for a while, so it is called last.
@@ -60,30 +60,30 @@ def measure_products(*, budget_s: float, two_threads: bool) -> dict[str, Product
         for shape in SHAPES:
             rates[name_of(shape)] = [
                 _rate(shape, best_seconds(work(shape), budget_s=budget_s))
-                for work in (torch_product, fused_product)
+                for work in (torch_gemm, fused_gemm)
             ]
     if two_threads:
         pairs = {}
         for shape in SHAPES:
-            each = best_seconds(two_products(shape), budget_s=budget_s, clock=perf_counter)
+            each = best_seconds(two_thread_gemm(shape), budget_s=budget_s, clock=perf_counter)
             pairs[name_of(shape)] = 2 * _rate(shape, each)
         with torch_threads(2):
             for shape in SHAPES:
-                work = torch_product(shape)
+                work = torch_gemm(shape)
                 each = best_seconds(work, budget_s=budget_s, clock=perf_counter)
                 rates[name_of(shape)] += [_rate(shape, each), pairs[name_of(shape)]]
-    return {name: ProductRate(*found) for name, found in rates.items()}
+    return {name: GemmRate(*found) for name, found in rates.items()}
 
 
-def fused_product(shape: Shape) -> Work:
+def fused_gemm(shape: Shape) -> Work:
     """Our product of that shape, to be repeated."""
     matrices = _matrices(shape)
     return lambda repeats: multiply(*matrices, *shape, repeats)
 
 
-def two_products(shape: Shape) -> Work:
+def two_thread_gemm(shape: Shape) -> Work:
     """The same by two threads, each as often as asked for."""
-    team = Team(tuple(Held(_matrices(shape)) for _ in range(2)))
+    team = ThreadTeam(tuple(PackedArgs(_matrices(shape)) for _ in range(2)))
 
     def work(repeats: int) -> None:
         team.run(multiply_parts, (np.array([*shape, repeats]),), (0, 1, 2))
@@ -91,7 +91,7 @@ def two_products(shape: Shape) -> Work:
     return work
 
 
-def torch_product(shape: Shape) -> Work:
+def torch_gemm(shape: Shape) -> Work:
     """Torch's product of that shape, to be repeated."""
     rows, depth, columns = shape
     sides = ((rows, depth), (depth, columns), (rows, columns))

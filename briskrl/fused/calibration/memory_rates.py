@@ -7,11 +7,11 @@ from time import perf_counter
 
 import numpy as np
 
-from briskrl.compiler.packed_args import Held
+from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.types import Floats, aligned_zeros
 from briskrl.fused.calibration.timing import Work, best_seconds
 from briskrl.fused.kernels.calibration import triad, triad_parts
-from briskrl.parallel.thread_team import Team, bounds_of
+from briskrl.parallel.thread_team import ThreadTeam, bounds_of
 
 NUMBERS = 1 << 24
 """Per array: 64 MiB, more than caches hold."""
@@ -62,7 +62,7 @@ def _halves(out: Floats, left: Floats, right: Floats) -> Work:
     """The same by two threads."""
     factor = np.full(1, 3, np.float32)
     # Members need nothing of their own.
-    team = Team((Held((factor,)), Held((factor,))))
+    team = ThreadTeam((PackedArgs((factor,)), PackedArgs((factor,))))
     bounds = bounds_of(len(out), 2, 64, len(out) // 2)
 
     def work(repeats: int) -> None:

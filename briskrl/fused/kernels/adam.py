@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined, reordering, reordering_finite
-from briskrl.fused.kernels.gemm import turn_all
+from briskrl.compiler.jit import fastmath_finite_helper, fastmath_helper, helper, inline_helper
+from briskrl.fused.kernels.gemm import transpose_all
 from briskrl.fused.kernels.gemm_tile import Matrix
 from briskrl.fused.kernels.layers import bias_gradient_at
 from briskrl.fused.kernels.packing import add_numbers, copy_numbers
@@ -52,10 +52,10 @@ def collect_gradient(net, padded, flat, gradients):
         elif flat.shape[0] > 0:
             _sum_parts(flat, weight_at, gradients, weight_at, outputs * inputs)
         if layer[NOISE_AT] >= 0:
-            _slopes_of_noise(net, layer, gradients)
+            _noise_gradients(net, layer, gradients)
 
 
-@inlined
+@inline_helper
 def _sum_parts(padded, at, gradients, to, count):
     """gradients[to : to + count] = the sum of padded[:, at : at + count]."""
     total, first = gradients[to : to + count], padded[0, at : at + count]
@@ -72,7 +72,7 @@ def _sum_turned(padded, layer, gradients):
     """Write the sum of a layer's turned gradients of weights as torch has them."""
     inputs, outputs, wide = layer[INPUTS], layer[OUTPUTS], layer[OUT_ROW]
     source = Matrix(padded[0], layer[GRADIENT_AT], wide, 1)
-    turn_all(Matrix(gradients, layer[WEIGHT_AT], inputs, 1), source, inputs, outputs)
+    transpose_all(Matrix(gradients, layer[WEIGHT_AT], inputs, 1), source, inputs, outputs)
     for part in range(1, padded.shape[0]):
         for i in range(inputs):
             at, to = layer[GRADIENT_AT] + i * wide, layer[WEIGHT_AT] + i
@@ -81,7 +81,7 @@ def _sum_turned(padded, layer, gradients):
 
 
 @helper
-def _slopes_of_noise(net, layer, gradients):
+def _noise_gradients(net, layer, gradients):
     """What noise multiplies has the gradient of what it is added to, times the noise."""
     inputs, outputs = layer[INPUTS], layer[OUTPUTS]
     into = net.noise[layer[NOISE_AT] : layer[NOISE_AT] + inputs]
@@ -95,7 +95,7 @@ def _slopes_of_noise(net, layer, gradients):
         gradients[layer[BIAS_SIGMA_AT] + o] = gradients[layer[BIAS_AT] + o] * out_of[o]
 
 
-@reordering
+@fastmath_helper
 def norm_of(gradients):
     """The Euclidean norm of a flat gradient."""
     total = gradients.dtype.type(0)
@@ -104,15 +104,15 @@ def norm_of(gradients):
     return math.sqrt(total)
 
 
-@reordering_finite
-def _adam(optimiser, scale):
+@fastmath_finite_helper
+def _adam(optimizer, scale):
     """One step of Adam (Kingma 2015), with gradients scaled first; the order is torch's."""
-    values, gradients = optimiser.values, optimiser.gradients
-    mean, variance = optimiser.mean, optimiser.variance
+    values, gradients = optimizer.values, optimizer.gradients
+    mean, variance = optimizer.mean, optimizer.variance
     kind = values.dtype.type
-    lr, offset, _ = optimiser.settings
-    optimiser.count[0] += 1
-    steps = optimiser.count[0]
+    lr, offset, _ = optimizer.settings
+    optimizer.count[0] += 1
+    steps = optimizer.count[0]
     size = kind(lr / (1 - 0.9**steps))
     spread = kind(math.sqrt(1 - 0.999**steps))
     keep, take, taken, eps, factor = kind(0.999), kind(0.001), kind(0.1), kind(offset), kind(scale)
@@ -129,10 +129,10 @@ def _adam(optimiser, scale):
 
 
 @helper
-def apply_gradient(optimiser):
+def apply_gradient(optimizer):
     """Clip the gradient and take a step, unless it is not finite; counts either way."""
-    counters = optimiser.counters
-    norm = norm_of(optimiser.gradients)
+    counters = optimizer.counters
+    norm = norm_of(optimizer.gradients)
     if not math.isfinite(norm):
         counters[RUN] += 1
         counters[LONGEST] = max(counters[LONGEST], counters[RUN])
@@ -141,5 +141,5 @@ def apply_gradient(optimiser):
     counters[RUN] = 0
     counters[DONE] += 1
     counters[NORMS] += norm
-    limit = optimiser.settings[2]
-    _adam(optimiser, limit / norm if 0 < limit < norm else 1.0)
+    limit = optimizer.settings[2]
+    _adam(optimizer, limit / norm if 0 < limit < norm else 1.0)

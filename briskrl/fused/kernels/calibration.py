@@ -5,9 +5,9 @@ Shapes: A is (rows, depth), B is (depth, columns) and C is (rows, columns), all 
 
 from __future__ import annotations
 
-from briskrl.compiler.atomics import opened
+from briskrl.compiler.atomics import unpack
 from briskrl.compiler.jit import kernel
-from briskrl.fused.kernels.gemm import plain, product
+from briskrl.fused.kernels.gemm import gemm, plain
 from briskrl.fused.kernels.gemm_tile import Matrix
 from briskrl.fused.kernels.structs import TILE_ROWS
 from briskrl.parallel.kernels.queue import next_part
@@ -22,18 +22,18 @@ def multiply(a, b, c, bias, rows, depth, columns, repeats):
             target = Matrix(c, first * columns, columns, 1)
             left = Matrix(a, first * depth, depth, 1)
             some = min(TILE_ROWS, rows - first)
-            product(target, some, columns, left, right, start, depth, plain(target))
+            gemm(target, some, columns, left, right, start, depth, plain(target))
 
 
 @kernel
-def multiply_parts(errand, member):
+def multiply_parts(job, member):
     """Every part is `multiply` with a member's own A, B, C and bias.
 
     The subject: how many rows, how deep, how many columns and repeats.
     """
-    board, _, members, subject = opened(errand)
-    a, b, c, bias = opened(members[member])
-    (sizes,) = opened(subject)
+    board, _, members, subject = unpack(job)
+    a, b, c, bias = unpack(members[member])
+    (sizes,) = unpack(subject)
     while next_part(board) >= 0:
         multiply(a, b, c, bias, sizes[0], sizes[1], sizes[2], sizes[3])
 
@@ -46,10 +46,10 @@ def triad(out, left, right, factor):
 
 
 @kernel
-def triad_parts(errand, member):
+def triad_parts(job, member):
     """The same in parts; the subject: out, left, right and an array of the factor alone."""
-    board, bounds, _, subject = opened(errand)
-    out, left, right, factor = opened(subject)
+    board, bounds, _, subject = unpack(job)
+    out, left, right, factor = unpack(subject)
     part = next_part(board)
     while part >= 0:
         begin, end = bounds[part], bounds[part + 1]

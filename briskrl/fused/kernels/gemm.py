@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from briskrl.compiler.jit import helper, inlined
-from briskrl.fused.kernels.gemm_tile import WIDE, Floored, Matrix, dots, tile
-from briskrl.fused.kernels.transpose import turn, turn_part
+from briskrl.compiler.jit import helper, inline_helper
+from briskrl.fused.kernels.gemm_tile import WIDE, Matrix, ReluEpilogue, dots, tile
+from briskrl.fused.kernels.transpose import transpose, transpose_edge
 
 FULL, HALF = 64, 32
 """Bytes of vectors."""
@@ -64,7 +64,7 @@ _strip_of_half = _strip(8, 1, HALF)
 
 
 @helper
-def product(c, rows, columns, a, b, start, depth, ending):
+def gemm(c, rows, columns, a, b, start, depth, ending):
     """C = start + A B for matrices whose rows are padded, as `columns` are; see `tile`.
 
     Every number is a sum of its own in a fixed order: how many rows are computed at once makes no
@@ -109,7 +109,7 @@ _strip_of_two_dots = _dot_strip(2)
 
 
 @helper
-def thin_product(c, rows, columns, a, b, start, depth):
+def thin_gemm(c, rows, columns, a, b, start, depth):
     """C = start + A B' for few columns and a depth of whole vectors; see `dots`.
 
     Rows are alike to it as well: how many are computed at once makes no difference.
@@ -122,20 +122,20 @@ def thin_product(c, rows, columns, a, b, start, depth):
         _strip_of_one_dot(c, rows, column, a, b, start, depth)
 
 
-@inlined
+@inline_helper
 def plain(c):
     """The ending of a product that is stored as it is."""
-    return Floored(c.numbers.dtype.type(-math.inf))
+    return ReluEpilogue(c.numbers.dtype.type(-math.inf))
 
 
 @helper
-def turn_all(target, source, rows, columns):
+def transpose_all(target, source, rows, columns):
     """Write a matrix of so many rows and columns into another, with these exchanged."""
     for row in range(0, rows, BLOCK):
         for column in range(0, columns, BLOCK):
             block = Matrix(source.numbers, source.at + row * source.row + column, source.row, 1)
             to = Matrix(target.numbers, target.at + column * target.row + row, target.row, 1)
             if row + BLOCK <= rows and column + BLOCK <= columns:
-                turn(to, block, BLOCK)
+                transpose(to, block, BLOCK)
             else:
-                turn_part(to, block, rows - row, columns - column, BLOCK)
+                transpose_edge(to, block, rows - row, columns - column, BLOCK)

@@ -32,22 +32,22 @@ class Matrix(NamedTuple):
     step: Any = 1
 
 
-class Floored(NamedTuple):
+class ReluEpilogue(NamedTuple):
     """An ending of sums: those below a number of their own kind become it."""
 
     floor: Any
 
 
-class Late(NamedTuple):
+class AddEpilogue(NamedTuple):
     """An ending of sums: what they would have begun with is added last."""
 
 
-class Sloped(NamedTuple):
-    """An ending of sums: they are multiplied with the slope of an activation."""
+class ActivationGradEpilogue(NamedTuple):
+    """An ending of sums: they are multiplied with the grad of an activation."""
 
     activation: Any
     results: Any
-    """What the activation made, an array that is laid out as the one of C; tells its slope."""
+    """What the activation made, an array that is laid out as the one of C; tells its grad."""
 
 
 @intrinsic
@@ -63,7 +63,7 @@ def tile(typing, c, a, b, start, depth, ending, rows, vectors, size):
         b: Matrix.
         start: Matrix; a row of 0 adds the same to every row.
         depth: Columns of A, rows of B.
-        ending: What becomes of sums before they are stored: Floored, Late or Sloped.
+        ending: What becomes of sums before they are stored: an epilogue, one of the above.
         rows: Rows of the block, a constant.
         vectors: Vectors that a row of it spans, a constant.
         size: Bytes of a vector, a constant.
@@ -210,9 +210,9 @@ class _Tile(_Block):
     def __init__(self, context: Any, builder: Any, kinds: Any, values: Any, *shape: int) -> None:
         super().__init__(context, builder, kinds, values, *shape)
         self.ending = kinds[5].instance_class
-        if self.ending is Floored:
+        if self.ending is ReluEpilogue:
             self.floor = builder.extract_value(values[5], 0)
-        elif self.ending is Sloped:
+        elif self.ending is ActivationGradEpilogue:
             self.activation = builder.extract_value(values[5], 0)
             results = builder.extract_value(values[5], 1)
             self.results = numbers_of(context, builder, kinds[5].types[1], results)
@@ -220,7 +220,9 @@ class _Tile(_Block):
     def write(self) -> None:
         """Begin sums, go through the depth, store the block."""
         nothing = ir.Constant(self.vector, None)
-        begun = self._each(lambda r, v: nothing if self.ending is Late else self._start(r, v))
+        begun = self._each(
+            lambda r, v: nothing if self.ending is AddEpilogue else self._start(r, v)
+        )
         self._end(self._sum(begun, 1, self._factors))
 
     def _factors(self, k: Any) -> tuple[list[Any], list[Any]]:
@@ -234,18 +236,18 @@ class _Tile(_Block):
     def _end(self, sums: list[list[Any]]) -> None:
         """Store the block as the ending wants it."""
         builder = self.builder
-        if self.ending is Floored:
+        if self.ending is ReluEpilogue:
             floor = self._spread(self.floor)
             self._store_each(lambda r, v: self._above(floor, sums[r][v]))
-        elif self.ending is Late:
+        elif self.ending is AddEpilogue:
             self._store_each(lambda r, v: builder.fadd(sums[r][v], self._start(r, v)))
         else:
             with builder.if_else(self._is(TANH)) as (is_tanh, is_not):
                 with is_tanh:
-                    self._store_each(lambda r, v: self._times_slope_of_tanh(r, v, sums[r][v]))
+                    self._store_each(lambda r, v: self._times_tanh_grad(r, v, sums[r][v]))
                 with is_not, builder.if_else(self._is(RELU)) as (is_relu, is_linear):
                     with is_relu:
-                        self._store_each(lambda r, v: self._times_slope_of_relu(r, v, sums[r][v]))
+                        self._store_each(lambda r, v: self._times_relu_grad(r, v, sums[r][v]))
                     with is_linear:
                         self._store_each(lambda r, v: sums[r][v])
 
@@ -257,13 +259,13 @@ class _Tile(_Block):
     def _is(self, activation: int) -> Any:
         return self.builder.icmp_signed("==", self.activation, word(activation))
 
-    def _times_slope_of_tanh(self, row: int, vector: int, value: Any) -> Any:
+    def _times_tanh_grad(self, row: int, vector: int, value: Any) -> Any:
         """For y = tanh x, y' = 1 - y^2."""
         y = self._result(row, vector)
         one = self._spread(ir.Constant(self.vector.element, 1.0))
         return self.builder.fmul(value, self.builder.call(self.fma, [self.builder.fneg(y), y, one]))
 
-    def _times_slope_of_relu(self, row: int, vector: int, value: Any) -> Any:
+    def _times_relu_grad(self, row: int, vector: int, value: Any) -> Any:
         """For y = max(0, x), y' = 1 where y > 0."""
         nothing = ir.Constant(self.vector, None)
         fires = self.builder.fcmp_ordered(">", self._result(row, vector), nothing)

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import math
 
-from briskrl.compiler.jit import helper, inlined
+from briskrl.compiler.jit import helper, inline_helper
 from briskrl.compiler.math import tanh_in_place, within
-from briskrl.fused.kernels.gemm import FULL, STRIP_ROWS, plain, product, thin_product
-from briskrl.fused.kernels.gemm_tile import LINEAR, RELU, TANH, Floored, Late, Matrix, Sloped
+from briskrl.fused.kernels.gemm import FULL, STRIP_ROWS, gemm, plain, thin_gemm
+from briskrl.fused.kernels.gemm_tile import (
+    LINEAR,
+    RELU,
+    TANH,
+    ActivationGradEpilogue,
+    AddEpilogue,
+    Matrix,
+    ReluEpilogue,
+)
 from briskrl.fused.kernels.structs import (
     ACTIVATION,
     FIRST,
     FLAT,
+    GRAD_OF,
     GRADIENT_AT,
     GRADIENT_LIES,
     INPUTS,
@@ -26,7 +35,6 @@ from briskrl.fused.kernels.structs import (
     PADDED,
     PADDING,
     PASSES_ON,
-    SLOPE_OF,
     SOURCE_AT,
     SOURCE_ROW,
     STRAIGHT_AT,
@@ -36,14 +44,14 @@ from briskrl.fused.kernels.structs import (
 )
 
 
-@inlined
+@inline_helper
 def is_thin(layer, numbers):
     """Whether a layer is computed by dot products, which is faster for as few outputs."""
     whole = layer[INPUTS] % (FULL // numbers.itemsize) == 0
     return layer[OUTPUTS] <= MOST_DOTS and whole and layer[ACTIVATION] == LINEAR
 
 
-@inlined
+@inline_helper
 def _activate(kind, values):
     """What activations do besides a floor under their inputs."""
     if kind == TANH:
@@ -66,15 +74,15 @@ def forward(net, layers, work, rows):
         target = Matrix(out, layer[OUT_AT], wide, 1)
         if is_thin(layer, out):
             weights = Matrix(net.packed, layer[PACKED_AT], layer[INPUTS], 1)
-            thin_product(target, rows, layer[OUTPUTS], source, weights, bias, layer[INPUTS])
+            thin_gemm(target, rows, layer[OUTPUTS], source, weights, bias, layer[INPUTS])
             continue
         weights = Matrix(net.packed, layer[PACKED_AT], wide, 1)
         floor = out.dtype.type(0 if layer[ACTIVATION] == RELU else -math.inf)
-        product(target, rows, wide, source, weights, bias, layer[INPUTS], Floored(floor))
+        gemm(target, rows, wide, source, weights, bias, layer[INPUTS], ReluEpilogue(floor))
         _activate(layer[ACTIVATION], out[layer[OUT_AT] : layer[OUT_AT] + rows * wide])
 
 
-@inlined
+@inline_helper
 def bias_gradient_at(layer):
     """Where the gradient of a layer's bias begins: behind that of its weights."""
     if layer[GRADIENT_LIES] == TURNED:
@@ -84,7 +92,7 @@ def bias_gradient_at(layer):
     return layer[GRADIENT_AT]
 
 
-@inlined
+@inline_helper
 def whole_strips(rows):
     """So many rows and the padding that fills the last tile of a wide strip."""
     return -(-rows // STRIP_ROWS) * STRIP_ROWS
@@ -106,26 +114,26 @@ def _sum_over(dw, count, columns, left, right, depth, start, middle):
     """
     # Of what is never asked for, None, the compiler makes no code.
     if middle is None:
-        product(dw, count, columns, left, right, start, depth, plain(dw))
+        gemm(dw, count, columns, left, right, start, depth, plain(dw))
         return
-    product(dw, count, columns, left, right, start, middle or depth, plain(dw))
+    gemm(dw, count, columns, left, right, start, middle or depth, plain(dw))
     if middle > 0:
         behind = Matrix(left.numbers, left.at + middle * left.step, left.row, left.step)
         below = Matrix(right.numbers, right.at + middle * right.row, right.row, 1)
-        product(dw, count, columns, behind, below, dw, depth - middle, Late())
+        gemm(dw, count, columns, behind, below, dw, depth - middle, AddEpilogue())
 
 
 @helper
 def backward(net, work, rows, first, middle=None):
-    """Add a tile's part to the gradient, given the slopes of the last layers' outputs.
+    """Add a tile's part to the gradient, given the gradients of the last layers' outputs.
 
     The first tile's part replaces the gradient that stands there. If the tile has a middle, what
     comes behind it is summed up by itself: the gradient is then the one of two parts.
 
     With y = x W' + b: dW = dy' x, db = sum of dy's rows, dx = dy W. A source of several layers has
-    the sum of what they hand down, and the slope of its own activation as a factor.
+    the sum of what they hand down, and the grad of its own activation as a factor.
     """
-    out, slope, packed = work.out, work.slope, net.packed
+    out, grad, packed = work.out, work.out_grad, net.packed
     one, zeros = Matrix(packed, ONE_AT, 0, 0), Matrix(packed, ZEROS_AT, 0, 1)
     for i in range(net.layers.shape[0] - 1, -1, -1):
         layer = net.layers[i]
@@ -135,8 +143,8 @@ def backward(net, work, rows, first, middle=None):
             layer[SOURCE_ROW],
             layer[OUT_ROW],
         )
-        dy = Matrix(slope, layer[OUT_AT], wide, 1)
-        turned = Matrix(slope, layer[OUT_AT], 1, wide)
+        dy = Matrix(grad, layer[OUT_AT], wide, 1)
+        turned = Matrix(grad, layer[OUT_AT], 1, wide)
         source = Matrix(out, layer[SOURCE_AT], below, 1)
         if layer[GRADIENT_LIES] == TURNED:
             dw = Matrix(work.gradient, layer[GRADIENT_AT], wide, 1)
@@ -153,18 +161,18 @@ def backward(net, work, rows, first, middle=None):
         _sum_over(db, 1, wide, one, dy, rows, zeros if first else db, middle)
         if layer[PASSES_ON] == NOTHING:
             continue
-        dx = Matrix(slope, layer[SOURCE_AT], below, 1)
+        dx = Matrix(grad, layer[SOURCE_AT], below, 1)
         if layer[NOISE_AT] < 0:
             weights = Matrix(net.values, layer[WEIGHT_AT], inputs, 1)
         else:
             weights = Matrix(net.straight, layer[STRAIGHT_AT], inputs, 1)
         start = zeros if layer[PASSES_ON] == FIRST else dx
-        ending = Sloped(layer[SLOPE_OF], out)
-        product(dx, rows, below, dy, weights, start, outputs, ending)
+        ending = ActivationGradEpilogue(layer[GRAD_OF], out)
+        gemm(dx, rows, below, dy, weights, start, outputs, ending)
 
 
 @helper
-def take_rows(reading, obs, first, rows, work, chosen=None):
+def load_rows(reading, obs, first, rows, work, chosen=None):
     """Put observations first..first+rows-1 of (N, F) where the first layers find them.
 
     Or those chosen[first], chosen[first + 1]... if that is given.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from briskrl.compiler.jit import helper, kernel
-from briskrl.fused.kernels.gemm import turn_all
+from briskrl.fused.kernels.gemm import transpose_all
 from briskrl.fused.kernels.gemm_tile import Matrix
 from briskrl.fused.kernels.layers import is_thin
 from briskrl.fused.kernels.structs import (
@@ -59,7 +59,7 @@ def _pack_layer(layer, weights, weight_at, packed):
         return
     source = Matrix(weights, weight_at, layer[INPUTS], 1)
     target = Matrix(packed, layer[PACKED_AT], layer[OUT_ROW], 1)
-    turn_all(target, source, layer[OUTPUTS], layer[INPUTS])
+    transpose_all(target, source, layer[OUTPUTS], layer[INPUTS])
 
 
 @helper

@@ -19,7 +19,7 @@ TILE_ROWS = 64
     GRADIENT_LIES,
     ACTIVATION,
     PASSES_ON,
-    SLOPE_OF,
+    GRAD_OF,
     SIGMA_AT,
     BIAS_SIGMA_AT,
     NOISE_AT,
@@ -34,9 +34,9 @@ PADDED, TURNED, FLAT = range(3)
 (SOURCE_ROW, OUT_ROW) where that has the longer rows, which are faster to fill; or among the flat
 gradients at once, where rows need no padding."""
 NOTHING, FIRST, MORE = range(3)
-"""PASSES_ON: whether a layer hands slopes down to its source, as the first to do so, or as one more
-of several that share the source. The last to do so goes on to the slopes before the source's
-activation, which is SLOPE_OF; for the others, and where there is none, that is LINEAR."""
+"""PASSES_ON: whether a layer hands gradients down to its source, as the first to do so, or as one
+of several that share the source. The last to do so goes on to the gradients before the source's
+activation, which is GRAD_OF; for the others, and where there is none, that is LINEAR."""
 MOST_DOTS = 4
 """Outputs of the widest layer that is computed by them."""
 PADDING = 8
@@ -61,22 +61,22 @@ class Net(NamedTuple):
     """Noise of the inputs and outputs of noisy layers."""
 
 
-class Reading(NamedTuple):
-    """How observations become numbers: times a factor, or standardised and cut off."""
+class InputTransform(NamedTuple):
+    """How observations become numbers: times a factor, or standardized and cut off."""
 
     factor: float
     limit: float
     mean: Any
-    """(F,), or (0,) if nothing is standardised."""
+    """(F,), or (0,) if nothing is standardized."""
     scale: Any
 
 
-class Work(NamedTuple):
+class Workspace(NamedTuple):
     """Where one thread computes one tile."""
 
     out: Any
     """Inputs and outputs of the layers, matrices of TILE_ROWS rows."""
-    slope: Any
+    grad: Any
     """d loss / d out, laid out alike."""
     gradient: Any
     """Sums over tiles of d loss / d weight, if that does not lie flat, and of d loss / d bias
@@ -85,7 +85,7 @@ class Work(NamedTuple):
     """(P,) those that lie flat."""
 
 
-class Optimiser(NamedTuple):
+class Optimizer(NamedTuple):
     """Adam's arrays; the flat ones are laid out like the parameters, (P,)."""
 
     values: Any

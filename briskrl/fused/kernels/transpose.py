@@ -13,7 +13,7 @@ from briskrl.fused.kernels.gemm_tile import SHORT, Matrix, lanes, matrix_of, sho
 
 
 @intrinsic
-def turn(typing, target, source, size):
+def transpose(typing, target, source, size):
     """Write a square block of `source` into `target` with rows and columns exchanged.
 
     Args:
@@ -33,7 +33,7 @@ def turn(typing, target, source, size):
 
 
 @intrinsic
-def turn_part(typing, target, source, rows, columns, size):
+def transpose_edge(typing, target, source, rows, columns, size):
     """The same for a block of fewer rows and columns than `size`: nothing else is touched."""
     if not isinstance(size, types.IntegerLiteral):
         return None

@@ -1,4 +1,4 @@
-"""Drawing one batch after the other from a prioritised memory, within compiled loops."""
+"""Drawing one batch after the other from a prioritized memory, within compiled loops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from briskrl.memory.kernels.sum_tree import choose_prioritized, update_prioritie
 
 
 class Source(NamedTuple):
-    """A prioritised memory, and the batches (K, B) that it fills, as kernels see them."""
+    """A prioritized memory, and the batches (K, B) that it fills, as kernels see them."""
 
     tree: Any
     draws: Any

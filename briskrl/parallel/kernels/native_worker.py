@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import time
 
-from briskrl.compiler.atomics import call_at, exchange_if, look, offer_core, publish
+from briskrl.compiler.atomics import (
+    atomic_load,
+    atomic_store,
+    call_address,
+    compare_exchange,
+    yield_core,
+)
 from briskrl.compiler.denormals import flush_denormals, restore_denormals
 from briskrl.compiler.jit import clock_gettime, helper, kernel
 
@@ -25,7 +31,7 @@ THREAD_CLOCK = time.CLOCK_THREAD_CPUTIME_ID
 
 
 @kernel
-def serve(board, patience):
+def worker_loop(board, patience):
     """Call work(subject, number) whenever that is asked for.
 
     While nothing is asked for, work(subject, number) is called for what was announced under that
@@ -36,10 +42,10 @@ def serve(board, patience):
     control = flush_denormals()
     looks, ahead_ns = 0, 0
     while True:
-        state, announced = look(board, STATE), look(board, NEXT)
+        state, announced = atomic_load(board, STATE), atomic_load(board, NEXT)
         if state == ASKED:
             # Fails if the request was taken back.
-            if not exchange_if(board, STATE, ASKED, AT_WORK):
+            if not compare_exchange(board, STATE, ASKED, AT_WORK):
                 continue
             # Too late to begin with it, should nobody have looked yet.
             board[SEEN] = announced
@@ -47,18 +53,18 @@ def serve(board, patience):
             board[AHEAD_NS] = ahead_ns
             looks, ahead_ns = 0, 0
             # Whoever sees the request served may make the next one.
-            publish(board, STATE, WAITING)
-            publish(board, SERVED, board[SERVED] + 1)
+            atomic_store(board, STATE, WAITING)
+            atomic_store(board, SERVED, board[SERVED] + 1)
         elif state == CLOSED:
             break
         elif announced > board[SEEN]:
             board[SEEN] = announced
             ahead_ns += _call(board, NEXT_WORK, announced)
         elif looks < patience:
-            looks = patience if offer_core() else looks + 1
+            looks = patience if yield_core() else looks + 1
         else:
             # Fails if there is a request after all.
-            exchange_if(board, STATE, WAITING, CLOSED)
+            compare_exchange(board, STATE, WAITING, CLOSED)
     restore_denormals(control)
 
 
@@ -66,7 +72,7 @@ def serve(board, patience):
 def _call(board, at, number):
     """Do the work whose addresses are on the board; returns for how long it has computed."""
     begin = _computed_ns(board)
-    call_at(board[at], board[at + 1], number)
+    call_address(board[at], board[at + 1], number)
     return _computed_ns(board) - begin
 
 
@@ -78,26 +84,26 @@ def _computed_ns(board):
 
 
 @kernel
-def ask(board, work, subject, number):
+def submit(board, work, subject, number):
     """Ask for work(subject, number); whether somebody serves."""
     board[WORK], board[SUBJECT], board[NUMBER] = work, subject, number
-    return exchange_if(board, STATE, WAITING, ASKED)
+    return compare_exchange(board, STATE, WAITING, ASKED)
 
 
 @kernel
-def take_back(board):
+def cancel(board):
     """Ask no longer; whether nobody had begun."""
-    return exchange_if(board, STATE, ASKED, WAITING)
+    return compare_exchange(board, STATE, ASKED, WAITING)
 
 
 @kernel
-def announce(board, work, subject, number):
+def prefetch(board, work, subject, number):
     """Tell that work(subject, 0) will be asked for next."""
     board[NEXT_WORK], board[NEXT_SUBJECT] = work, subject
-    publish(board, NEXT, number)
+    atomic_store(board, NEXT, number)
 
 
 @kernel
 def close(board):
     """Have whoever waits for a request return."""
-    exchange_if(board, STATE, WAITING, CLOSED)
+    compare_exchange(board, STATE, WAITING, CLOSED)

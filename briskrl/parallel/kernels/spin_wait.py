@@ -6,7 +6,7 @@ nobody takes time from those who work, and sleeps once somebody has taken it.
 
 from __future__ import annotations
 
-from briskrl.compiler.atomics import look, offer_core, publish
+from briskrl.compiler.atomics import atomic_load, atomic_store, yield_core
 from briskrl.compiler.jit import kernel, usleep
 
 PATIENCE, NAP_US = 8000, 50
@@ -20,30 +20,30 @@ def report(board, at, number, next_at, patience):
     And before the core is lost. Who waits for the report finds the interpreter free: a thread that
     reported by itself and then let go of the interpreter would have put it to sleep in between.
     """
-    publish(board, at, number)
+    atomic_store(board, at, number)
     looks = 0
-    while look(board, next_at) <= number:
+    while atomic_load(board, next_at) <= number:
         if looks >= patience:
             return False
-        looks = patience if offer_core() else looks + 1
+        looks = patience if yield_core() else looks + 1
     return True
 
 
 @kernel
 def hand_over(board, at, number, answer_at, patience):
     """Raise board[at] to a number, and give board[answer_at] so many looks to follow."""
-    publish(board, at, number)
+    atomic_store(board, at, number)
     looks = 0
-    while look(board, answer_at) < number and looks < patience:
-        looks = patience if offer_core() else looks + 1
+    while atomic_load(board, answer_at) < number and looks < patience:
+        looks = patience if yield_core() else looks + 1
 
 
 @kernel
 def wait_for(board, at, number):
     """Return when board[at] has reached a number."""
     looks = 0
-    while look(board, at) < number:
+    while atomic_load(board, at) < number:
         if looks < PATIENCE:
-            looks = PATIENCE if offer_core() else looks + 1
+            looks = PATIENCE if yield_core() else looks + 1
         else:
             usleep(NAP_US)

@@ -45,7 +45,7 @@ class RunState:
 
     parts: dict[str, State]
     """By name: arrays go to <name>.safetensors, scalars to state.json."""
-    clock: dict[str, int]
+    counters: dict[str, int]
     memory: ChunkSource | None = None
     """Saved chunk by chunk below memory/; its remaining state belongs to a part."""
 
@@ -57,7 +57,7 @@ class SavedRun:
     path: Path
     manifest: Manifest
     parts: dict[str, State]
-    clock: dict[str, int]
+    counters: dict[str, int]
     passed_over: tuple[Path, ...]
     """Newer checkpoints that are damaged."""
     notes: tuple[str, ...]
@@ -154,7 +154,7 @@ class Checkpointer:
                 files[_chunk_file(name)] = record
             sync_folder(folder / "memory")
         scalars = {name: part.scalars for name, part in state.parts.items()}
-        text = json_bytes({"clock": state.clock, "parts": scalars})
+        text = json_bytes({"clock": state.counters, "parts": scalars})
         files[_STATE] = write_new(folder / _STATE, [text])
         manifest = Manifest(step, tuple(state.parts), versions, files)
         write_new(folder / FILE_NAME, [manifest.encode()])
@@ -246,13 +246,13 @@ def read_newest(folder: Path) -> SavedRun:
         try:
             manifest = read_manifest(path)
             manifest.verify(path)
-            parts, clock = _read_state(path, manifest)
+            parts, counters = _read_state(path, manifest)
         except DamagedError as damage:
             notes.append(f"The checkpoint {path.name} is damaged: {damage}.")
             continue
         if notes:
             notes.append(f"The checkpoint {path.name} is used instead.")
-        return SavedRun(path, manifest, parts, clock, tuple(paths[:index]), tuple(notes))
+        return SavedRun(path, manifest, parts, counters, tuple(paths[:index]), tuple(notes))
     found = " ".join(notes) or "It holds none."
     raise RunFolderError(
         f"No checkpoint in {folder} can be used. {found} "
@@ -278,7 +278,7 @@ def _missing_latest(folder: Path, paths: Iterable[Path]) -> list[str]:
 
 
 def _read_state(path: Path, manifest: Manifest) -> tuple[dict[str, State], dict[str, int]]:
-    """Parts and clock of a verified checkpoint."""
+    """Parts and counters of a verified checkpoint."""
     try:
         saved = json.loads((path / _STATE).read_bytes())
         scalars: dict[str, dict[str, JSON]] = saved["parts"]

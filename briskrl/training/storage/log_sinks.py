@@ -107,7 +107,7 @@ class TensorBoardSink:
                 'Install it with: pip install "briskrl[tensorboard]"'
             ) from error
         self._event, self._summary = event_pb2.Event, summary_pb2.Summary
-        self._session = event_pb2.SessionLog
+        self._trainer = event_pb2.SessionLog
         self._closed = False
         with storage_errors(f"write TensorBoard files in {folder}"):
             self._writer = EventFileWriter(str(folder))
@@ -127,7 +127,7 @@ class TensorBoardSink:
     def rewind(self, step: int) -> None:
         """Hide the points of this step and later, in the files of earlier sessions too."""
         with storage_errors("write TensorBoard files"):
-            start = self._session(status=self._session.START)
+            start = self._trainer(status=self._trainer.START)
             self._writer.add_event(self._event(step=step, session_log=start))
 
     def close(self) -> None:

@@ -128,19 +128,19 @@ class RunDir:
         `exactness` says whether resuming is bit-exact, and if not, because of what.
         """
         meta = self.read_meta()
-        session = {"start": timestamp(), "end": None, "exit_reason": None, **describe_machine()}
+        trainer = {"start": timestamp(), "end": None, "exit_reason": None, **describe_machine()}
         about = {"seed": seed, "threads": threads, "exactness": exactness, **facts}
-        sessions = [*meta.get("sessions", []), session]
-        begun = meta.get("start", session["start"])
-        self._write_meta({**meta, **about, **session, "start": begun, "sessions": sessions})
+        trainers = [*meta.get("sessions", []), trainer]
+        begun = meta.get("start", trainer["start"])
+        self._write_meta({**meta, **about, **trainer, "start": begun, "sessions": trainers})
 
     def end_session(self, reason: str, **facts: JSON) -> None:
         """Record in meta.json why the process that began the last session is leaving."""
         meta = self.read_meta()
         ending = {"end": timestamp(), "exit_reason": reason}
-        sessions = meta.get("sessions", [])
-        if sessions:
-            sessions[-1].update(ending)
+        trainers = meta.get("sessions", [])
+        if trainers:
+            trainers[-1].update(ending)
         self._write_meta({**meta, **facts, **ending})
 
     def read_meta(self) -> dict[str, JSON]:
@@ -188,7 +188,7 @@ class RunDir:
             replace(path, json_bytes(plain(meta)))
 
 
-def refuse_taken(path: Path) -> None:
+def check_not_taken(path: Path) -> None:
     """Make sure that nothing is there yet.
 
     Raises:
@@ -202,7 +202,7 @@ def refuse_taken(path: Path) -> None:
 
 
 def _make_given(path: Path) -> None:
-    refuse_taken(path)
+    check_not_taken(path)
     try:
         path.mkdir(parents=True)
     except OSError as error:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from briskrl.algos.distributions.categorical import Choices
+from briskrl.algos.distributions.categorical import Categorical
 from briskrl.algos.distributions.factory import distribution_of
 from briskrl.algos.distributions.gaussian import Gaussian
 from briskrl.core.spec import BoxSpec, DiscreteSpec, MultiDiscreteSpec
@@ -56,7 +56,7 @@ def test_choices_equal_their_plain_twin(seed, sizes, masked):
     rng = np.random.default_rng(seed)
     logits = (2 * rng.standard_normal((40, sum(sizes)))).astype(np.float32)
     mask = rng.random(logits.shape) < 0.4 if masked else None
-    decision = sample(Choices(sizes, single=False), logits, mask, seed)
+    decision = sample(Categorical(sizes, single=False), logits, mask, seed)
     draws = np.random.default_rng(seed).random((40, len(sizes)))
     actions, log_probs = twin(logits, mask, sizes, draws)
     assert np.array_equal(decision.action, actions)
@@ -66,7 +66,7 @@ def test_choices_equal_their_plain_twin(seed, sizes, masked):
 def test_masked_sampling_has_the_chances_of_the_legal_softmax():
     logits = np.tile(np.log([0.1, 0.2, 0.3, 0.4]).astype(np.float32), (60_000, 1))
     mask = np.tile(np.array([True, False, True, True]), (60_000, 1))
-    decision = sample(Choices([4], single=True), logits, mask)
+    decision = sample(Categorical([4], single=True), logits, mask)
     chances = np.array([0.125, 0.0, 0.375, 0.5])
     counts = np.bincount(decision.action, minlength=4)
     assert counts[1] == 0
@@ -78,14 +78,14 @@ def test_masked_sampling_has_the_chances_of_the_legal_softmax():
 
 def test_a_row_without_legal_actions_may_take_any():
     logits = np.zeros((3000, 3), np.float32)
-    decision = sample(Choices([3], single=True), logits, np.zeros((3000, 3), np.bool_))
+    decision = sample(Categorical([3], single=True), logits, np.zeros((3000, 3), np.bool_))
     assert np.bincount(decision.action).min() > 800
     assert decision.log_prob == pytest.approx(np.full(3000, np.log(1 / 3)), abs=1e-6)
 
 
 def test_extreme_logits_stay_finite():
     logits = np.array([[1e4, -1e4, 0.0], [-1e4, -1e4, -1e4]], np.float32)
-    decision = sample(Choices([3], single=True), logits)
+    decision = sample(Categorical([3], single=True), logits)
     assert decision.action[0] == 0
     assert decision.log_prob == pytest.approx([0.0, np.log(1 / 3)], abs=1e-6)
 
@@ -112,7 +112,7 @@ def test_evaluation_agrees_with_what_sampling_recorded(masked):
     rng = np.random.default_rng(2)
     logits = (3 * rng.standard_normal((200, 5))).astype(np.float32)
     mask = rng.random((200, 5)) < 0.5 if masked else None
-    choices = Choices([5], single=True)
+    choices = Categorical([5], single=True)
     decision = sample(choices, logits, mask)
     legal = None if mask is None else torch.from_numpy(mask)
     log_prob, entropy = choices.evaluate(
@@ -130,8 +130,8 @@ def test_evaluation_agrees_with_what_sampling_recorded(masked):
 def test_the_mode_is_the_likeliest_legal_action():
     out = torch.tensor([[3.0, 2.0, 1.0, 0.0, 5.0], [3.0, 2.0, 1.0, 0.0, 5.0]])
     mask = torch.tensor([[False, True, True, True, False], [False] * 5])
-    assert Choices([5], single=True).mode(out, mask).tolist() == [1, 4]
-    assert Choices([3, 2], single=False).mode(out, None).tolist() == [[0, 1], [0, 1]]
+    assert Categorical([5], single=True).mode(out, mask).tolist() == [1, 4]
+    assert Categorical([3, 2], single=False).mode(out, None).tolist() == [[0, 1], [0, 1]]
     assert Gaussian(2).mode(torch.tensor([[0.5, -2.0, 9.0, 9.0]]), None).tolist() == [[0.5, -2.0]]
 
 

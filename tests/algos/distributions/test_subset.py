@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from briskrl.algos.distributions.factory import distribution_of
-from briskrl.algos.distributions.subset import Subsets, best_actions
+from briskrl.algos.distributions.subset import Subset, best_actions
 from briskrl.core.spec import SubsetSpec
 from briskrl.core.types import Decision
 
@@ -21,7 +21,7 @@ def evaluate(action, mask=None, logits=LOGITS):
     action = torch.tensor(action)
     mask = None if mask is None else torch.tensor(mask)
     rows = logits.expand(len(action), -1)
-    return Subsets(logits.shape[1], action.shape[1]).evaluate(rows, action, mask)
+    return Subset(logits.shape[1], action.shape[1]).evaluate(rows, action, mask)
 
 
 def entropy(*chances):
@@ -75,7 +75,7 @@ def test_gradients_are_finite_where_actions_are_illegal_or_missing():
     logits = torch.randn(3, 5, generator=torch.Generator().manual_seed(0), requires_grad=True)
     mask = torch.tensor([[True, True, False, False, False]] * 3)
     action = torch.tensor([[0, 1, -1], [1, 0, -1], [1, 0, -1]])
-    log_prob, spread = Subsets(5, 3).evaluate(logits, action, mask)
+    log_prob, spread = Subset(5, 3).evaluate(logits, action, mask)
     (log_prob + spread).sum().backward()
     assert torch.isfinite(logits.grad).all()
     assert (logits.grad[:, 2:] == 0).all()
@@ -88,4 +88,4 @@ def test_the_best_are_taken_best_first_and_filled_up():
     mask = torch.tensor([[True] * 4, [True, False, True, False], [False] * 4])
     assert best_actions(values, mask, 3).tolist() == [[1, 3, 2], [2, 0, -1], [0, 1, 2]]
     assert best_actions(values[:1], None, 5).tolist() == [[1, 3, 2, 0, -1]]
-    assert Subsets(4, 2).mode(values, mask).tolist() == [[1, 3], [2, 0], [0, 1]]
+    assert Subset(4, 2).mode(values, mask).tolist() == [[1, 3], [2, 0], [0, 1]]

@@ -8,7 +8,7 @@ import torch
 
 from briskrl.algos.dqn.config import DQN_PRESETS
 from briskrl.algos.dqn.policy import QPolicy
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.errors import ConfigError, DivergedError
 from briskrl.core.spec import BoxSpec, EnvSpec
 from briskrl.core.types import Batch, Decision
@@ -45,7 +45,7 @@ def test_errors_are_value_minus_target_computed_by_hand(engine, double, masked):
         best = max(legal, key=lambda a: chooser[a])
         target = batch.reward[0, i] + batch.discount[0, i] * next_target[i, best]
         expected.append(abs(online[i, batch.action[0, i]] - target))
-    errors = algo.update(batch, 1, Clock())
+    errors = algo.update(batch, 1, Counters())
     assert errors[0] == pytest.approx(np.array(expected), rel=1e-5, abs=1e-6)
 
 
@@ -57,11 +57,11 @@ def test_the_gradient_is_the_weighted_mean_of_clipped_errors(engine):
         algo.parts.target, batch.next_obs[0]
     ).max(1)
     chosen = q[torch.arange(8), torch.from_numpy(batch.action[0])]
-    slope = torch.clamp(chosen.detach() - torch.from_numpy(target), -1, 1)
+    grad = torch.clamp(chosen.detach() - torch.from_numpy(target), -1, 1)
     by_hand = torch.autograd.grad(
-        chosen, list(algo.parts.online.parameters()), slope * torch.from_numpy(batch.weight[0]) / 8
+        chosen, list(algo.parts.online.parameters()), grad * torch.from_numpy(batch.weight[0]) / 8
     )
-    algo.update(batch, 1, Clock())
+    algo.update(batch, 1, Counters())
     got = torch.cat([p.grad.flatten() for p in algo.parts.online.parameters()])
     assert torch.allclose(got, torch.cat([g.flatten() for g in by_hand]), atol=1e-6)
 
@@ -83,7 +83,7 @@ def test_distributional_errors_are_the_cross_entropy_by_hand(engine):
     support = np.linspace(-5, 5, 7)
     logits = torch.from_numpy(forward(algo.parts.online, batch.obs[0]))
     next_probs = torch.from_numpy(forward(algo.parts.target, batch.next_obs[0])).softmax(2).numpy()
-    errors = algo.update(batch, 1, Clock())[0]
+    errors = algo.update(batch, 1, Counters())[0]
     for i in range(8):
         best = int(np.argmax(next_probs[i] @ support))
         target = np.zeros(7)
@@ -104,9 +104,9 @@ def test_every_preset_overfits_one_batch(engine, preset):
     batch = random_batch(spec(), 1)
     batch.discount[...] = 0
     batch.weight[...] = 1
-    first = float(algo.update(batch, 1, Clock())[0].mean())
+    first = float(algo.update(batch, 1, Counters())[0].mean())
     for _ in range(400):
-        last = float(algo.update(batch, 1, Clock())[0].mean())
+        last = float(algo.update(batch, 1, Counters())[0].mean())
     # Cross entropy cannot fall below the target's own entropy, so it is asked for less.
     assert last < first * (0.75 if config.atoms > 1 else 0.2)
 
@@ -117,12 +117,12 @@ def test_many_updates_in_one_call_equal_single_calls(engine, preset):
     together, apart = (make(config, engine=engine) for _ in range(2))
     env = spec()
     batch = random_batch(env, 10)
-    together.update(batch, 10, Clock())
+    together.update(batch, 10, Counters())
     one = Batch.allocate(env, 1, 8)
     for k in range(10):
         for name in ("obs", "action", "reward", "next_obs", "discount", "weight"):
             getattr(one, name)[0] = getattr(batch, name)[k]
-        apart.update(one, 1, Clock())
+        apart.update(one, 1, Counters())
     # One product over many rows may round differently from many products over few rows.
     assert parameters(together) == pytest.approx(parameters(apart), abs=2e-5)
 
@@ -132,31 +132,31 @@ def test_a_restored_algorithm_continues_to_the_same_bits(engine, preset):
     config = small(**DQN_PRESETS[preset], target_every=3)
     original, restored = (make(config, seed=seed, engine=engine) for seed in (0, 99))
     batch = random_batch(spec(), 4)
-    original.update(batch, 4, Clock())
+    original.update(batch, 4, Counters())
     restored.load_state(original.state())
-    original.update(batch, 4, Clock())
-    restored.update(batch, 4, Clock())
+    original.update(batch, 4, Counters())
+    restored.update(batch, 4, Counters())
     assert np.array_equal(parameters(original), parameters(restored))
 
 
 def test_the_target_is_refreshed_every_so_many_updates(engine):
     algo = make(small(target_every=4), engine=engine)
     batch = random_batch(spec(), 6)
-    algo.update(batch, 3, Clock())
+    algo.update(batch, 3, Counters())
     assert not torch.equal(algo.parts.target_flat.values, algo.parts.online_flat.values)
-    algo.update(batch, 1, Clock())
+    algo.update(batch, 1, Counters())
     assert torch.equal(algo.parts.target_flat.values, algo.parts.online_flat.values)
 
 
 def test_the_target_can_be_refreshed_by_transitions_whatever_the_number_of_envs(engine):
     algo = make(small(target_every=100, target_unit="steps"), engine=engine)
     batch = random_batch(spec(), 1)
-    algo.update(batch, 1, Clock(env_steps=99))
+    algo.update(batch, 1, Counters(env_steps=99))
     before = algo.parts.target_flat.values.clone()
-    algo.update(batch, 1, Clock(env_steps=99))
+    algo.update(batch, 1, Counters(env_steps=99))
     assert torch.equal(algo.parts.target_flat.values, before)
     online = algo.parts.online_flat.values.clone()
-    algo.update(batch, 1, Clock(env_steps=256))
+    algo.update(batch, 1, Counters(env_steps=256))
     assert torch.equal(algo.parts.target_flat.values, online)
 
 
@@ -169,7 +169,7 @@ def test_greedy_and_random_actions_respect_the_mask(engine):
         mask = np.zeros((500, ACTIONS), np.bool_)
         mask[np.arange(500), rng.integers(0, ACTIONS, 500)] = True
         decision = Decision(np.zeros(500, np.int64))
-        algo.act(obs, mask, Clock(), decision)
+        algo.act(obs, mask, Counters(), decision)
         assert mask[np.arange(500), decision.action].all()
 
 
@@ -179,7 +179,7 @@ def test_noisy_layers_explore_and_their_policy_does_not(engine):
     decision = Decision(np.zeros(4, np.int64))
     seen = set()
     for _ in range(50):
-        algo.act(obs, None, Clock(), decision)
+        algo.act(obs, None, Counters(), decision)
         seen.add(int(decision.action[0]))
     assert len(seen) > 1
     env = spec()
@@ -194,7 +194,7 @@ def test_a_policy_acts_like_the_network_it_was_saved_from(engine, body):
     algo = make(config, env, engine=engine)
     obs = np.random.default_rng(0).integers(0, 256, (40, 2, 4, 4)).astype(np.uint8)
     decision = Decision(np.zeros(40, np.int64))
-    algo.act(obs, None, Clock(), decision)
+    algo.act(obs, None, Counters(), decision)
     policy = QPolicy(algo.config, env.obs, env.action, algo.state()["model"].arrays)
     assert np.array_equal(policy.act(obs, None), decision.action)
 
@@ -206,12 +206,12 @@ def test_three_non_finite_updates_stop_and_change_no_parameter(engine, preset, w
     batch = random_batch(spec(), 1)
     good = parameters(algo)
     getattr(batch, what)[0, 3] = np.nan
-    algo.update(batch, 1, Clock())
-    algo.update(batch, 1, Clock())
+    algo.update(batch, 1, Counters())
+    algo.update(batch, 1, Counters())
     assert np.array_equal(parameters(algo), good)
-    assert algo.progress(Clock())["skipped_updates"] == 2
+    assert algo.progress(Counters())["skipped_updates"] == 2
     with pytest.raises(DivergedError, match="3 updates in a row"):
-        algo.update(batch, 1, Clock())
+        algo.update(batch, 1, Counters())
     assert np.array_equal(parameters(algo), good)
 
 
@@ -229,7 +229,7 @@ def test_accumulated_pieces_make_the_same_updates(engine, preset):
     results = []
     for count in (1, 3):
         algo = make(small(**DQN_PRESETS[preset], grad_accumulation=count), engine=engine)
-        errors = algo.update(random_batch(spec(), 5), 5, Clock()).copy()
+        errors = algo.update(random_batch(spec(), 5), 5, Counters()).copy()
         results.append((parameters(algo), errors))
     assert results[0][0] == pytest.approx(results[1][0], abs=1e-5)
     assert results[0][1] == pytest.approx(results[1][1], abs=1e-3)
@@ -245,7 +245,7 @@ def learnt_apart(preset, **compute):
     plain, other = (make(small(**DQN_PRESETS[preset]), **how) for how in ({}, compute))
     start = parameters(plain)
     for algo in (plain, other):
-        algo.update(random_batch(spec(), 10), 10, Clock())
+        algo.update(random_batch(spec(), 10), 10, Counters())
     apart = np.abs(parameters(plain) - parameters(other)).mean()
     return apart / np.abs(parameters(plain) - start).mean()
 

@@ -10,9 +10,9 @@ import pytest
 from briskrl.algos.dqn.config import DQN_PRESETS
 from briskrl.algos.dqn.kernels.paired_threads import (
     APART,
-    BOARD_SIZE,
     COST_ALONE,
     LONGEST_APART,
+    MAILBOX_SIZE,
     ROUND,
     SHORTEST_APART,
 )
@@ -26,7 +26,7 @@ USUAL = 1000
 
 @pytest.fixture
 def board():
-    made = np.zeros(BOARD_SIZE, np.int64)
+    made = np.zeros(MAILBOX_SIZE, np.int64)
     works.weigh(made, False, USUAL)
     return made
 

@@ -9,7 +9,7 @@ import torch
 from briskrl.algos.dqn.agent import DQN
 from briskrl.algos.dqn.config import DQN_PRESETS, DQNConfig
 from briskrl.algos.losses import large_margin
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.errors import ConfigError
 from briskrl.core.rng import Streams
 from briskrl.core.spec import ArraySpec, EnvSpec, SubsetSpec
@@ -86,7 +86,7 @@ def test_losses_and_errors_by_hand(preset, how):
         each = np.mean([huber(value - target) for value in taken])
         loss = huber(np.mean(taken) - target) if how == "mean" else each
         losses.append(loss * (batch.weight[0, row] if algo.config.prioritized else 1))
-    found = algo.update(batch, 1, Clock())
+    found = algo.update(batch, 1, Counters())
     assert algo.engines.now.drain()["loss"] == pytest.approx(np.mean(losses), rel=1e-4)
     if algo.config.prioritized:
         np.testing.assert_allclose(found[0], errors, rtol=1e-4, atol=1e-6)
@@ -95,7 +95,7 @@ def test_losses_and_errors_by_hand(preset, how):
 def test_the_best_legal_actions_are_taken_best_first():
     algo = make(epsilon_start=0.0, epsilon_end=0.0)
     batch, decision = random_batch(), Decision.allocate(SPEC, ROWS)
-    algo.act(batch.next_obs[0], batch.next_mask[0], Clock(), decision)
+    algo.act(batch.next_obs[0], batch.next_mask[0], Counters(), decision)
     judged = values(algo.parts.online, batch.next_obs[0])
     for row in range(ROWS):
         legal = np.flatnonzero(batch.next_mask[0, row])

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from briskrl.algos.ppo.config import ON_POLICY_PRESETS
+from briskrl.algos.ppo.config import PPO_PRESETS
 from briskrl.algos.ppo.policy import StochasticPolicy
-from briskrl.core.counters import Clock
+from briskrl.core.counters import Counters
 from briskrl.core.errors import DivergedError
-from briskrl.core.types import KNOWN_OF_STEPS, Decision, action_layout
+from briskrl.core.types import MINIBATCH_FIELDS, Decision, action_layout
 from briskrl.nets.dense_autograd import DenseActorCritic
 from tests.algos.rollouts import (
     collect,
     config,
-    digested,
     make,
     minibatch,
     observations,
     parameters,
     spec,
+    with_advantages,
 )
 
 SPACES = {
@@ -58,11 +58,11 @@ def test_the_first_update_on_a_rollout_sees_the_policy_that_acted(engine, space,
     agent = make(config(**options), env, engine=engine)
     for seed in range(3):
         rollout = collect(agent, env, seed=seed)
-        agent.digest([rollout], Clock())
+        agent.compute_advantages([rollout], Counters())
         batch = minibatch(rollout, env, np.arange(48))
         assert ratios(agent, batch) == pytest.approx(np.ones(48), abs=1e-5)
         for _ in range(3):
-            agent.update(batch, Clock())
+            agent.update(batch, Counters())
         assert np.abs(ratios(agent, batch) - 1).max() > 1e-4
 
 
@@ -72,14 +72,14 @@ def ratios(agent, batch):
     with torch.no_grad():
         out, _ = agent.parts.network(torch.from_numpy(batch.obs))
         now, _ = agent.parts.distribution.evaluate(out, torch.from_numpy(batch.action), mask)
-    return np.exp(now.numpy() - batch.anchor)
+    return np.exp(now.numpy() - batch.old_log_prob)
 
 
 def test_statistics_take_hold_only_once_acting_starts_again(engine):
     env = spec()
     agent = make(config(normalize_obs=True), env, engine=engine)
     rollout = collect(agent, env)
-    agent.digest([rollout], Clock())
+    agent.compute_advantages([rollout], Counters())
     assert not agent.parts.network.inputs.mean.any()
     collect(agent, env, seed=1)
     expected = rollout.obs[:-1].reshape(-1, 5).mean(0)
@@ -89,7 +89,7 @@ def test_statistics_take_hold_only_once_acting_starts_again(engine):
 @pytest.mark.parametrize(("engine", "preset", "space"), CASES)
 def test_a_restored_agent_continues_to_the_same_bits(engine, preset, space):
     env = SPACES[space]
-    options = ON_POLICY_PRESETS[preset] | {"normalize_obs": True, "normalize_reward": True}
+    options = PPO_PRESETS[preset] | {"normalize_obs": True, "normalize_reward": True}
     original, restored = (
         make(config(**options), env, seed=seed, engine=engine) for seed in (0, 99)
     )
@@ -109,41 +109,41 @@ def test_a_restored_agent_continues_to_the_same_bits(engine, preset, space):
 
 def learn(agent, env, seed):
     rollout = collect(agent, env, seed=seed)
-    agent.digest([rollout], Clock())
+    agent.compute_advantages([rollout], Counters())
     order = np.random.default_rng(seed).permutation(48)
     for part in np.array_split(order, 3):
-        agent.update(minibatch(rollout, env, part), Clock())
+        agent.update(minibatch(rollout, env, part), Counters())
 
 
 def test_without_reuse_an_update_is_plain_ppo_to_the_bit():
     """Weights of one leave no trace: the loss written without them gives the same bits."""
     env = spec("continuous")
-    agent, batch = digested(config(lr_schedule="constant"), env)
-    plain, _ = digested(config(lr_schedule="constant"), env)
+    agent, batch = with_advantages(config(lr_schedule="constant"), env)
+    plain, _ = with_advantages(config(lr_schedule="constant"), env)
     network = DenseActorCritic(plain.parts.network)
     for _ in range(4):
-        agent.update(batch, Clock())
+        agent.update(batch, Counters())
         obs, action = torch.from_numpy(batch.obs), torch.from_numpy(batch.action)
         advantage = torch.from_numpy(plain._advantages(batch))
         out, value = network(obs)
         log_prob, entropy = plain.parts.distribution.evaluate(out, action, None)
-        ratio = (log_prob - torch.from_numpy(batch.anchor)).exp()
+        ratio = (log_prob - torch.from_numpy(batch.old_log_prob)).exp()
         policy = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
-        error = (value.squeeze(1) - torch.from_numpy(batch.ret)).square()
+        error = (value.squeeze(1) - torch.from_numpy(batch.returns)).square()
         plain.parts.flat.gradients.zero_()
-        ((policy + 0.5 * error - 0.01 * entropy).sum() / len(batch.ret)).backward()
+        ((policy + 0.5 * error - 0.01 * entropy).sum() / len(batch.returns)).backward()
         plain.parts.guard.step()
         assert np.array_equal(parameters(agent), parameters(plain))
 
 
 def test_the_step_size_falls_linearly_with_the_budget(engine):
-    agent, batch = digested(config(lr=1e-2), engine=engine)
-    clock = Clock(env_steps=75, total_steps=100)
-    assert agent.progress(clock)["lr"] == pytest.approx(2.5e-3)
+    agent, batch = with_advantages(config(lr=1e-2), engine=engine)
+    counters = Counters(env_steps=75, total_steps=100)
+    assert agent.progress(counters)["lr"] == pytest.approx(2.5e-3)
     before = parameters(agent)
-    agent.update(batch, Clock(env_steps=100, total_steps=100))
+    agent.update(batch, Counters(env_steps=100, total_steps=100))
     assert np.array_equal(parameters(agent), before)
-    agent.update(batch, clock)
+    agent.update(batch, counters)
     # Adam's first steps move every parameter by the step size at most.
     assert np.abs(parameters(agent) - before).max() == pytest.approx(2.5e-3, rel=0.3)
 
@@ -153,52 +153,52 @@ def test_the_step_size_falls_linearly_with_the_budget(engine):
 )
 def test_learning_stops_where_the_policy_has_moved_far_enough(engine, space):
     settings = config(target_kl=0.01, lr=1e-2, clip=10.0)
-    agent, batch = digested(settings, SPACES[space], engine=engine)
-    went_on = [agent.update(batch, Clock()) for _ in range(50)]
+    agent, batch = with_advantages(settings, SPACES[space], engine=engine)
+    went_on = [agent.update(batch, Counters()) for _ in range(50)]
     assert went_on[0]
     assert not went_on[-1]
     stopped = parameters(agent)
-    agent.update(batch, Clock())
+    agent.update(batch, Counters())
     assert np.array_equal(parameters(agent), stopped)
 
 
 def test_advantages_are_normalised_per_minibatch():
-    agent, batch = digested()
+    agent, batch = with_advantages()
     scaled = agent._advantages(batch)
     expected = (batch.advantage - batch.advantage.mean()) / batch.advantage.std(ddof=1)
     assert scaled == pytest.approx(expected, abs=1e-5)
-    plain, _ = digested(config(normalize_advantage=False))
+    plain, _ = with_advantages(config(normalize_advantage=False))
     assert plain._advantages(batch) is batch.advantage
 
 
 def test_peers_are_what_returns_are_compared_with():
     agent, env = make(config(baseline="peers", gae_lambda=1.0, normalize_reward=False)), spec()
     rollout = collect(agent, env)
-    agent.digest([rollout], Clock())
-    returns = rollout.ret[:-1]
+    agent.compute_advantages([rollout], Counters())
+    returns = rollout.returns[:-1]
     expected = returns - returns.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(rollout.advantage[:-1], expected, atol=1e-6)
     assert np.ptp(returns) > 0.1
 
 
 @pytest.mark.parametrize("engine", ["torch", "fused"])
-def test_imitating_is_the_gradient_of_the_cross_entropy_and_leaves_the_optimiser_alone(engine):
+def test_imitating_is_the_gradient_of_the_cross_entropy_and_leaves_the_optimizer_alone(engine):
     env = spec()
     agents = [make(config(pretrain_lr=1e-3, value_coef=0.0), env, engine=engine) for _ in "ab"]
     rollout = collect(agents[0], env)
     for agent in agents:
-        agent.digest([rollout], Clock())
+        agent.compute_advantages([rollout], Counters())
     batch = minibatch(rollout, env, np.arange(48))
     before = {name: array.copy() for name, array in agents[0].state()["optim"].arrays.items()}
-    with agents[0].imitating():
-        agents[0].update(batch, Clock())
+    with agents[0].behavior_cloning():
+        agents[0].update(batch, Counters())
     network = agents[1].parts.network
     out = network.policy(torch.from_numpy(batch.obs))
     loss = torch.nn.functional.cross_entropy(out, torch.from_numpy(batch.action))
-    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3, eps=agents[1].config.adam_eps)
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, eps=agents[1].config.adam_eps)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(network.parameters(), agents[1].config.max_grad_norm)
-    optimiser.step()
+    optimizer.step()
     np.testing.assert_allclose(parameters(agents[0]), parameters(agents[1]), atol=2e-6)
     after = agents[0].state()["optim"].arrays
     assert all(np.array_equal(after[name], before[name]) for name in before if "adam" in name)
@@ -213,7 +213,7 @@ def test_any_number_of_environments_can_act(count):
         obs = observations(env, (count,), np.random.default_rng(0))
         mask = np.ones((count, env.action.n), np.bool_) if env.has_mask else None
         decision = Decision(np.zeros((count, *shape), dtype), np.full(count, np.nan, np.float32))
-        agent.act(obs, mask, Clock(), decision)
+        agent.act(obs, mask, Counters(), decision)
         assert np.isfinite(decision.log_prob).all()
 
 
@@ -225,7 +225,7 @@ def test_sampled_and_greedy_actions_respect_the_mask(engine):
     mask = np.zeros((500, 3), np.bool_)
     mask[np.arange(500), rng.integers(0, 3, 500)] = True
     decision = Decision(np.zeros(500, np.int64), np.zeros(500, np.float32))
-    agent.act(obs, mask, Clock(), decision)
+    agent.act(obs, mask, Counters(), decision)
     assert mask[np.arange(500), decision.action].all()
     assert decision.log_prob == pytest.approx(np.zeros(500), abs=1e-6)
     policy = StochasticPolicy(agent.config, env.obs, env.action, agent.state()["model"].arrays)
@@ -246,45 +246,45 @@ def test_a_policy_takes_the_likeliest_actions_of_the_agent_it_was_saved_from(eng
     assert policy.act(obs, None) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("what", ["ret", "obs", "advantage", "anchor"])
+@pytest.mark.parametrize("what", ["returns", "obs", "advantage", "old_log_prob"])
 def test_three_non_finite_updates_stop_and_change_no_parameter(engine, what):
-    agent, batch = digested(config(normalize_advantage=False), engine=engine)
+    agent, batch = with_advantages(config(normalize_advantage=False), engine=engine)
     good = parameters(agent)
     getattr(batch, what)[5] = np.nan
-    agent.update(batch, Clock())
-    agent.update(batch, Clock())
+    agent.update(batch, Counters())
+    agent.update(batch, Counters())
     assert np.array_equal(parameters(agent), good)
-    assert agent.progress(Clock())["skipped_updates"] == 2
+    assert agent.progress(Counters())["skipped_updates"] == 2
     with pytest.raises(DivergedError, match="3 updates in a row"):
-        agent.update(batch, Clock())
+        agent.update(batch, Counters())
 
 
 @pytest.mark.parametrize(("engine", "preset", "space"), CASES)
 def test_every_preset_overfits_one_batch(engine, preset, space):
     """Rewarded actions become likely, values come to predict the returns."""
     env = SPACES[space]
-    options = ON_POLICY_PRESETS[preset] | {"lr": 1e-2, "entropy_coef": 0.0, "max_grad_norm": 0.0}
-    agent, batch = digested(config(**options, clip_value=0.0), env, engine=engine)
+    options = PPO_PRESETS[preset] | {"lr": 1e-2, "entropy_coef": 0.0, "max_grad_norm": 0.0}
+    agent, batch = with_advantages(config(**options, clip_value=0.0), env, engine=engine)
     batch.advantage[...] = np.where(np.arange(48) % 2, 1.0, -1.0)
-    agent.update(batch, Clock())
-    before = agent.progress(Clock())
+    agent.update(batch, Counters())
+    before = agent.progress(Counters())
     for _ in range(150):
-        agent.update(batch, Clock())
-    agent.progress(Clock())
-    agent.update(batch, Clock())
-    after = agent.progress(Clock())
+        agent.update(batch, Counters())
+    agent.progress(Counters())
+    agent.update(batch, Counters())
+    after = agent.progress(Counters())
     assert after["value_loss"] < 0.5 * before["value_loss"]
     assert after["policy_loss"] < before["policy_loss"] - 0.05
 
 
 def learnt_apart(env, **compute):
     """How far parameters are from a plain agent's after equal updates, as a share of the way."""
-    plain, batch = digested(env=env)
-    other, _ = digested(env=env, **compute)
+    plain, batch = with_advantages(env=env)
+    other, _ = with_advantages(env=env, **compute)
     start = parameters(plain)
     for agent in (plain, other):
         for _ in range(10):
-            agent.update(batch, Clock())
+            agent.update(batch, Counters())
     apart = np.abs(parameters(plain) - parameters(other)).mean()
     return apart / np.abs(parameters(plain) - start).mean()
 
@@ -309,15 +309,15 @@ def test_chosen_steps_are_learnt_from_as_if_there_were_no_others(engine, threads
     among, alone = (make(config(), env, engine=engine, threads=threads) for _ in range(2))
     for agent in (among, alone):
         rollout = collect(agent, env, steps=40, num_envs=30)
-        agent.digest([rollout], Clock())
+        agent.compute_advantages([rollout], Counters())
     everything = minibatch(rollout, env, np.arange(40 * 30))
     rng = np.random.default_rng(0)
     for size in (7, 300, 1200, 64, 300, 1):
         chosen = rng.permutation(40 * 30)[:size]
-        among.update(replace(everything, chosen=chosen), Clock())
-        alone.update(minibatch(rollout, env, chosen), Clock())
+        among.update(replace(everything, chosen=chosen), Counters())
+        alone.update(minibatch(rollout, env, chosen), Counters())
         assert np.array_equal(parameters(among), parameters(alone))
-    for name in KNOWN_OF_STEPS:
+    for name in MINIBATCH_FIELDS:
         whole = getattr(everything, name)
         if whole is not None:
             found = getattr(replace(everything, chosen=chosen).gathered(), name)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from briskrl.algos.ppo.engine import METRICS
-from briskrl.core.counters import Clock
-from tests.algos.rollouts import config, digested, parameters, spec
+from briskrl.core.counters import Counters
+from tests.algos.rollouts import config, parameters, spec, with_advantages
 
 ENGINES_AND_ENVS = [
     pytest.param("torch", {}, spec(), id="torch"),
@@ -24,20 +24,20 @@ def test_accumulated_pieces_make_the_same_update(engine, options, env):
     results = []
     for count in (1, 3):
         settings = config(**options, grad_accumulation=count)
-        agent, batch = digested(settings, env, engine=engine)
+        agent, batch = with_advantages(settings, env, engine=engine)
         for _ in range(5):
-            agent.update(batch, Clock())
-        results.append((parameters(agent), agent.progress(Clock())))
+            agent.update(batch, Counters())
+        results.append((parameters(agent), agent.progress(Counters())))
     assert results[0][0] == pytest.approx(results[1][0], abs=1e-5)
     assert results[0][1] == pytest.approx(results[1][1], rel=1e-3, abs=1e-5)
 
 
 def test_illegal_actions_receive_no_gradient(engine):
     env = spec(mask=True)
-    agent, batch = digested(config(entropy_coef=0.3), env, engine=engine)
+    agent, batch = with_advantages(config(entropy_coef=0.3), env, engine=engine)
     batch.mask[...] = [True, True, False]
     batch.action[...] = np.arange(48) % 2
-    agent.update(batch, Clock())
+    agent.update(batch, Counters())
     bias = agent.parts.network.policy_head.bias
     assert not bias.grad[2].any()
     assert bias.grad[:2].all()
@@ -45,16 +45,16 @@ def test_illegal_actions_receive_no_gradient(engine):
 
 @pytest.mark.parametrize(("engine", "options", "env"), ENGINES_AND_ENVS)
 def test_all_figures_are_reported(engine, options, env):
-    agent, batch = digested(config(**options), env, engine=engine)
-    agent.update(batch, Clock())
-    figures = agent.progress(Clock())
+    agent, batch = with_advantages(config(**options), env, engine=engine)
+    agent.update(batch, Counters())
+    figures = agent.progress(Counters())
     assert {*METRICS, "lr", "grad_norm", "explained_variance"} == set(figures)
     assert figures["approx_kl"] == pytest.approx(0, abs=1e-6)
 
 
 def test_a_minibatch_of_one_step_can_be_learnt_from(engine):
-    agent, batch = digested(size=1, engine=engine)
+    agent, batch = with_advantages(size=1, engine=engine)
     before = parameters(agent)
-    agent.update(batch, Clock())
+    agent.update(batch, Counters())
     assert np.isfinite(parameters(agent)).all()
     assert not np.array_equal(parameters(agent), before)

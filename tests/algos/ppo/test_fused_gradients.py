@@ -27,7 +27,7 @@ OPTIONS = {
     "entropy": {"entropy_coef": 0.5, "value_coef": 2.0},
     "shared": {"shared": True},
     "relu": {"activation": "relu", "shared": True},
-    "standardised": {"normalize_obs": True},
+    "standardized": {"normalize_obs": True},
 }
 
 
@@ -53,14 +53,14 @@ def random_minibatch(agent, env: EnvSpec, size: int, seed: int) -> Minibatch:
         batch.mask[...] = rng.random(batch.mask.shape) < 0.6
         batch.mask[np.arange(size), actions[:, 0]] |= batch.mask.any(1)
     batch.action[...] = actions.reshape(batch.action.shape)
-    for name in ("weight", "value", "advantage", "ret"):
+    for name in ("weight", "value", "advantage", "returns"):
         getattr(batch, name)[...] = rng.standard_normal(size)
     batch.weight[...] = rng.random(size)
     with torch.no_grad():
         out, value = agent.parts.network(torch.from_numpy(batch.obs).to(torch.get_default_dtype()))
         mask = None if batch.mask is None else torch.from_numpy(batch.mask)
         log_prob, _ = chances(agent.parts, out, torch.from_numpy(batch.action), mask)
-    batch.anchor[...] = log_prob.numpy() + 0.2 * rng.standard_normal(size)
+    batch.old_log_prob[...] = log_prob.numpy() + 0.2 * rng.standard_normal(size)
     batch.value[...] = value.squeeze(1).numpy() + 0.2 * rng.standard_normal(size)
     return batch
 
@@ -90,7 +90,7 @@ def test_gradients_and_figures_are_those_of_autograd(
             rng = np.random.default_rng(seed)
             agent.parts.network.inputs.set_moments(rng.random(inputs), 0.5 + rng.random(inputs))
             if dtype == "float64":
-                # Torch's network would round what it has standardised.
+                # Torch's network would round what it has standardized.
                 pretend_plain(agent.parts.network)
         # Biases of 0 let units sit exactly on their kink.
         move(agent, 0.2, seed=seed)
@@ -110,7 +110,7 @@ def test_gradients_and_figures_are_those_of_autograd(
 
 
 def pretend_plain(network) -> None:
-    """Standardise in the type of the network instead of float32."""
+    """Standardize in the type of the network instead of float32."""
     inputs = network.inputs
 
     def forward(obs):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from briskrl.algos.ppo import gae as advantages
 from briskrl.algos.ppo import torch_engine as torch_policies
-from briskrl.algos.ppo.kernels.gae import estimate_advantages
-from briskrl.core.counters import Clock
+from briskrl.algos.ppo.kernels.gae import gae
+from briskrl.core.counters import Counters
 from tests.algos.rollouts import collect, config, make, move, spec
 
 
@@ -25,8 +25,8 @@ def run_kernel(reward, value, *, final=None, terminated=None, truncated=None, we
         return np.full(shape, fill, dtype) if array is None else np.array(array, dtype)
 
     settings = {"gamma": 0.5, "lam": 0.5, "scale": 1.0, "limit": np.inf} | how
-    advantage, ret = np.full((2, *shape), np.nan, np.float32)
-    estimate_advantages(
+    advantage, returns = np.full((2, *shape), np.nan, np.float32)
+    gae(
         np.array(reward, np.float32),
         value,
         full(final, np.nan, np.float32),
@@ -35,9 +35,9 @@ def run_kernel(reward, value, *, final=None, terminated=None, truncated=None, we
         full(weight, 1, np.float32),
         np.array(list(settings.values())),
         advantage,
-        ret,
+        returns,
     )
-    return advantage[:-1], ret[:-1]
+    return advantage[:-1], returns[:-1]
 
 
 def column(*values):
@@ -46,9 +46,9 @@ def column(*values):
 
 def test_gae_by_hand():
     # d = r + V'/2 - V: 1 + 1 - 1 = 1, 2 + 2 - 2 = 2, 3 + 4 - 4 = 3; A = d + A'/4.
-    advantage, ret = run_kernel(column(1, 2, 3, 99), column(1, 2, 4, 8))
+    advantage, returns = run_kernel(column(1, 2, 3, 99), column(1, 2, 4, 8))
     assert advantage[:, 0].tolist() == [1.6875, 2.75, 3]
-    assert ret[:, 0].tolist() == [2.6875, 4.75, 7]
+    assert returns[:, 0].tolist() == [2.6875, 4.75, 7]
 
 
 def test_a_terminal_end_bootstraps_from_nothing_and_a_truncated_one_from_its_last_observation():
@@ -66,8 +66,8 @@ def test_a_terminal_end_bootstraps_from_nothing_and_a_truncated_one_from_its_las
 
 def test_lambda_one_takes_the_returns_and_lambda_zero_one_step():
     reward, value = column(1, 2, 3, 0), column(5, 6, 7, 8)
-    _, ret = run_kernel(reward, value, lam=1.0)
-    assert ret[:, 0].tolist() == [1 + 1 + 0.75 + 1, 2 + 1.5 + 2, 3 + 4]
+    _, returns = run_kernel(reward, value, lam=1.0)
+    assert returns[:, 0].tolist() == [1 + 1 + 0.75 + 1, 2 + 1.5 + 2, 3 + 4]
     advantage, _ = run_kernel(reward, value, lam=0.0)
     assert advantage[:, 0].tolist() == [1 + 3 - 5, 2 + 3.5 - 6, 3 + 4 - 7]
 
@@ -75,11 +75,11 @@ def test_lambda_one_takes_the_returns_and_lambda_zero_one_step():
 def test_importance_weights_by_hand():
     # As in the first test, d = 1, 2, 3. A[2] = 3; A[1] = 2 + 0.25 * w[2] * 3;
     # A[0] = 1 + 0.25 * w[1] * A[1]; the value target moves by w * A.
-    advantage, ret = run_kernel(
+    advantage, returns = run_kernel(
         column(1, 2, 3, 0), column(1, 2, 4, 8), weight=column(0.5, 0.25, 1.0, 0.0)
     )
     assert advantage[:, 0].tolist() == [1 + 0.25 * 0.25 * 2.75, 2.75, 3]
-    assert ret[:, 0].tolist() == [1 + 0.5 * advantage[0, 0], 2 + 0.25 * 2.75, 7]
+    assert returns[:, 0].tolist() == [1 + 0.5 * advantage[0, 0], 2 + 0.25 * 2.75, 7]
 
 
 def test_rewards_are_scaled_and_then_clipped():
@@ -116,7 +116,7 @@ def test_returns_equal_the_sums_that_define_v_trace(seed, steps, weighted):
     reward, value, final = rng.standard_normal((3, *lead)).astype(np.float32)
     terminated, truncated = rng.random((2, *lead)) < 0.2
     weight = rng.random(lead).astype(np.float32) if weighted else np.ones(lead, np.float32)
-    advantage, ret = run_kernel(
+    advantage, returns = run_kernel(
         reward,
         value,
         final=final,
@@ -127,8 +127,8 @@ def test_returns_equal_the_sums_that_define_v_trace(seed, steps, weighted):
         lam=0.9,
     )
     expected = vtrace_twin(reward, value, final, terminated, truncated, weight, 0.97, 0.9)
-    assert ret == pytest.approx(expected, abs=2e-5)
-    assert value[:-1] + weight[:-1] * advantage == pytest.approx(ret, abs=1e-5)
+    assert returns == pytest.approx(expected, abs=2e-5)
+    assert value[:-1] + weight[:-1] * advantage == pytest.approx(returns, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_past_rollouts_are_weighted_by_how_likely_the_policy_still_is(engine, ac
     rollout = collect(agent, env)
     rollout.age = 1
     move(agent)
-    agent.digest([rollout], Clock())
+    agent.compute_advantages([rollout], Counters())
     with torch.no_grad():
         out = agent.parts.network.policy(torch.from_numpy(rollout.obs[:-1]).flatten(0, 1))
         legal = None if not mask else torch.from_numpy(rollout.mask[:-1]).flatten(0, 1)
@@ -159,7 +159,7 @@ def test_past_rollouts_are_weighted_by_how_likely_the_policy_still_is(engine, ac
     ratio = np.exp(now - rollout.log_prob[:-1])
     assert (ratio < 0.99).any()
     assert (ratio > 1.01).any()
-    assert rollout.anchor[:-1] == pytest.approx(now, abs=1e-5)
+    assert rollout.old_log_prob[:-1] == pytest.approx(now, abs=1e-5)
     assert rollout.weight[:-1] == pytest.approx(np.minimum(1, ratio), abs=1e-5)
 
 
@@ -167,8 +167,8 @@ def test_fresh_rollouts_keep_their_log_probabilities_to_the_bit_and_weigh_one(en
     env = spec()
     agent = make(env=env, engine=engine)
     rollout = collect(agent, env)
-    agent.digest([rollout], Clock())
-    assert np.array_equal(rollout.anchor[:-1], rollout.log_prob[:-1])
+    agent.compute_advantages([rollout], Counters())
+    assert np.array_equal(rollout.old_log_prob[:-1], rollout.log_prob[:-1])
     assert (rollout.weight == 1).all()
 
 
@@ -178,7 +178,7 @@ def test_values_are_those_of_the_network_whatever_the_chunks(engine, monkeypatch
     env = spec()
     agent = make(config(normalize_reward=False), env, engine=engine)
     rollout = collect(agent, env)
-    agent.digest([rollout], Clock())
+    agent.compute_advantages([rollout], Counters())
     with torch.no_grad():
         value = agent.parts.network.values(torch.from_numpy(rollout.obs).flatten(0, 1))
         final = agent.parts.network.values(torch.from_numpy(rollout.final_obs).flatten(0, 1))
@@ -194,7 +194,7 @@ def test_values_are_those_of_the_network_whatever_the_chunks(engine, monkeypatch
         agent.config.gamma,
         agent.config.gae_lambda,
     )
-    assert rollout.ret[:-1] == pytest.approx(expected, abs=1e-5)
+    assert rollout.returns[:-1] == pytest.approx(expected, abs=1e-5)
 
 
 def test_reusing_changes_nothing_about_the_newest_rollout():
@@ -203,9 +203,9 @@ def test_reusing_changes_nothing_about_the_newest_rollout():
     rollouts = [collect(agent, env) for agent in (fresh, reusing)]
     old = collect(reusing, env, seed=9)
     old.age = 1
-    fresh.digest(rollouts[:1], Clock())
-    reusing.digest([rollouts[1], old], Clock())
-    for name in ("anchor", "weight", "value", "advantage", "ret"):
+    fresh.compute_advantages(rollouts[:1], Counters())
+    reusing.compute_advantages([rollouts[1], old], Counters())
+    for name in ("old_log_prob", "weight", "value", "advantage", "returns"):
         assert np.array_equal(getattr(rollouts[0], name)[:-1], getattr(rollouts[1], name)[:-1]), (
             name
         )
@@ -220,9 +220,9 @@ def test_large_observations_are_evaluated_a_few_at_a_time():
 
 
 def test_rewards_that_are_not_numbers_stay_so():
-    advantage, ret = run_kernel(
+    advantage, returns = run_kernel(
         column(1, np.nan, 1, 0), column(0, 0, 0, 0), terminated=column(0, 0, 1, 0), limit=10.0
     )
-    assert np.isnan(ret[:2]).all()
+    assert np.isnan(returns[:2]).all()
     assert np.isnan(advantage[:2]).all()
-    assert ret[2, 0] == 1
+    assert returns[2, 0] == 1

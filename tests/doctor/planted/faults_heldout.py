@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import partial
 
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.envs.gym.config import GymConfig
 from briskrl.fused.calibration.timing import torch_threads
 from briskrl.training.config import TrainConfig
@@ -38,7 +38,7 @@ TINY = TrainConfig(
     env="cartpole",
     algo="ppo",
     num_envs=64,
-    algo_config=OnPolicyConfig(minibatch_size=8, net=(256, 256)),
+    algo_config=PPOConfig(minibatch_size=8, net=(256, 256)),
 )
 """PPO on the compiled CartPole with 256 updates per pass over a rollout of 2048 steps."""
 

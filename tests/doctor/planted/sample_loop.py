@@ -1,6 +1,6 @@
 """A hand-written training loop as users bring them, in which faults can be planted.
 
-Clean, it is an ordinary vectorised DQN in NumPy and torch: nothing in it is worth changing. Each
+Clean, it is an ordinary vectorized DQN in NumPy and torch: nothing in it is worth changing. Each
 fault is one habit that real loops have.
 """
 

@@ -91,7 +91,7 @@ def test_an_episode_without_loss_is_won() -> None:
         env.step_into(actions, out)
     stats = env.drain_stats()
     assert stats.won.tolist() == [True, True, True, False]
-    assert stats.ret.tolist() == [0, 0, 0, -10]
+    assert stats.returns.tolist() == [0, 0, 0, -10]
 
 
 def test_editions_differ_in_what_scans_forget() -> None:
@@ -266,7 +266,7 @@ def test_make_env_builds_it_and_the_heuristic_defends() -> None:
         env.start(3, out)
         for _ in range(50):
             env.step_into(player(out.obs), out)
-        returns[name] = env.drain_stats().ret.mean()
+        returns[name] = env.drain_stats().returns.mean()
     assert returns["sleep"] < -400
     assert returns["h"] > -25
 

@@ -104,7 +104,7 @@ def test_a_suite_can_ask_for_another_player_on_the_same_games() -> None:
 
     def compare(play: Any, config: Any, *, episodes: int | None, seed: int) -> Cage2Report:
         for player in (None, "heuristic"):
-            played[player] = play(config, episodes=20, seed=seed, player=player).ret
+            played[player] = play(config, episodes=20, seed=seed, player=player).returns
         return Cage2Report("current", 20, {})
 
     sleeper = Agent(

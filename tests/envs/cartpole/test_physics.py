@@ -143,7 +143,7 @@ def test_the_kernel_is_the_plain_twin_with_its_random_numbers(max_steps: int) ->
             np.testing.assert_allclose(out.obs[i], cart.observe(), rtol=1e-6, atol=1e-9)
     stats = env.drain_stats()
     assert stats.cause.tolist() == causes
-    assert (stats.ret == stats.steps).all()
+    assert (stats.returns == stats.steps).all()
     assert (stats.score == stats.steps).all()
     assert (stats.won == (stats.cause == STEP_LIMIT)).all()
     assert (STEP_LIMIT in causes) == (max_steps > 0)

@@ -38,22 +38,22 @@ def test_an_episode_is_what_gymnasium_would_show(member: str, limit: int | None)
     env = gymnasium.make(member, **({} if limit is None else {"max_episode_steps": limit}))
     obs, _ = env.reset(seed=11)
     env.action_space.seed(0)
-    ret, steps, episodes = 0.0, 0, 0
+    returns, steps, episodes = 0.0, 0, 0
     for _ in range(1100):
         np.testing.assert_array_equal(host.buffers.obs[0], obs)
         action = env.action_space.sample()
         host.step(0, action)
         obs, reward, terminated, truncated, _ = env.step(action)
-        ret, steps = ret + float(reward), steps + 1
+        returns, steps = returns + float(reward), steps + 1
         assert host.buffers.reward[0] == np.float32(reward)
         assert host.buffers.terminated[0] == terminated
         assert host.buffers.truncated[0] == (truncated and not terminated)
         if terminated or truncated:
             np.testing.assert_array_equal(host.buffers.final_obs[0], obs)
             assert host.episode.steps[0] == steps
-            assert host.episode.ret[0] == pytest.approx(ret)
+            assert host.episode.returns[0] == pytest.approx(returns)
             obs, _ = env.reset()
-            ret, steps, episodes = 0.0, 0, episodes + 1
+            returns, steps, episodes = 0.0, 0, episodes + 1
     assert episodes >= 2
 
 

@@ -149,7 +149,7 @@ def test_a_respawn_costs_one_truncated_episode(fault: str, tmp_path: Path) -> No
     for i in range(NUM_ENVS):
         when = np.flatnonzero(found.ended[:, i]) + 1
         np.testing.assert_array_equal(np.cumsum(stats.steps[stats.env == i]), when)
-        np.testing.assert_allclose(stats.ret[stats.env == i], returns(found, i))
+        np.testing.assert_allclose(stats.returns[stats.env == i], returns(found, i))
 
 
 def returns(found: Trace, i: int) -> list[float]:

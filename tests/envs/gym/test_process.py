@@ -125,7 +125,7 @@ def test_first_ready_delivers_each_transition_once_and_in_order(min_ready: int) 
     order = np.argsort(told.env, kind="stable")
     wanted = np.argsort(stats.env, kind="stable")
     assert told.steps[order].tolist() == stats.steps[wanted].tolist()
-    np.testing.assert_array_equal(told.ret[order], stats.ret[wanted])
+    np.testing.assert_array_equal(told.returns[order], stats.returns[wanted])
 
 
 def test_a_slow_env_holds_up_only_its_own_worker(tmp_path: Path) -> None:

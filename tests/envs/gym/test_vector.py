@@ -50,8 +50,8 @@ def assert_equal_episodes(left: EpisodeStats, right: EpisodeStats) -> None:
     for name in ("env", "steps", "won", "cause"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
     # Vector environments may have rounded the rewards that are summed here.
-    np.testing.assert_allclose(left.ret, right.ret, rtol=1e-6, atol=1e-5)
-    np.testing.assert_array_equal(left.score, left.ret)
+    np.testing.assert_allclose(left.returns, right.returns, rtol=1e-6, atol=1e-5)
+    np.testing.assert_array_equal(left.score, left.returns)
 
 
 @pytest.mark.parametrize("member", MEMBERS)
@@ -115,9 +115,9 @@ def test_steps_that_only_reset_are_no_transitions(member: str) -> None:
     assert (min(counts) < NUM_ENVS) == member.startswith("brisktest")
     found = env.drain_stats()
     for i in range(NUM_ENVS):
-        mine = found.ret[found.env == i]
+        mine = found.returns[found.env == i]
         np.testing.assert_allclose(
-            mine, stats.ret[stats.env == i][: len(mine)], rtol=1e-6, atol=1e-5
+            mine, stats.returns[stats.env == i][: len(mine)], rtol=1e-6, atol=1e-5
         )
         assert len(mine)
 

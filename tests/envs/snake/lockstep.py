@@ -149,7 +149,7 @@ class Lockstep:
             (stats.cause, cause),
         ):
             assert found.tolist() == list(expected)
-        np.testing.assert_allclose(stats.ret, total, rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(stats.returns, total, rtol=1e-5, atol=1e-4)
         self.records.clear()
 
     def close(self) -> None:

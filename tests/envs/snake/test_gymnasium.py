@@ -19,7 +19,7 @@ from briskrl.envs.as_gym import register
 from briskrl.envs.snake.env import SnakeEnv, SnakeVecEnv
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.training.trainer import Session
+from briskrl.training.trainer import Trainer
 from tests.envs.snake.lockstep import Single, body
 from tests.envs.snake.reference import FILLED, Game, Rules, hamiltonian_cycle
 from tests.envs.snake.reference_observations import observe
@@ -115,7 +115,7 @@ def test_episode_statistics_wrapper_counts_our_episodes() -> None:
     for row, (i, length, total) in enumerate(found):
         assert stats.env[row] == i
         assert stats.steps[row] == length
-        assert stats.ret[row] == pytest.approx(total, abs=1e-3)
+        assert stats.returns[row] == pytest.approx(total, abs=1e-3)
 
 
 def test_a_foreign_trainer_learns_from_it() -> None:
@@ -146,12 +146,12 @@ def test_our_trainer_learns_from_it(obs: str) -> None:
             algo_config={"learning_starts": 64, "buffer_size": 1024, "batch_size": 32},
         )
     )
-    session = Session(config)
+    session = Trainer(config)
     session.start()
     ended = sum(session.iterate().count for _ in range(100))
-    assert session.clock.env_steps == 1600
-    assert session.clock.episodes == ended > 0
-    assert session.clock.updates > 0
+    assert session.counters.env_steps == 1600
+    assert session.counters.episodes == ended > 0
+    assert session.counters.updates > 0
     session.close()
 
 
@@ -304,7 +304,7 @@ def test_aggregates_sum_up_the_records() -> None:
         env.step_into(rng.integers(3, size=32), out)
     stats, totals = env.drain_stats(), env.drain_aggregates()
     assert totals.count == stats.count > 100
-    for name in ("steps", "ret", "score"):
+    for name in ("steps", "returns", "score"):
         values = getattr(stats, name).astype(np.float64)
         moments = getattr(totals, name)
         assert moments.total == pytest.approx(values.sum(), rel=1e-5)

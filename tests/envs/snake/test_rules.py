@@ -255,7 +255,7 @@ def test_the_return_is_the_sum_of_rewards() -> None:
         reward, terminated, truncated = single.play(STRAIGHT)
         total += reward
         ended = terminated or truncated
-    assert single.env.drain_stats().ret.tolist() == [total]
+    assert single.env.drain_stats().returns.tolist() == [total]
 
 
 @pytest.mark.parametrize("action", [STRAIGHT, TURN_RIGHT, TURN_LEFT])

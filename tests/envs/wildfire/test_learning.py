@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.algos.ppo.config import OnPolicyConfig
+from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.errors import ConfigError
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.training.config import TrainConfig
@@ -27,9 +27,7 @@ def test_ppo_learns_where_to_put_breaks(tmp_path, seed):
         n_weather=4,
         plan_fires=128,
     )
-    algo = OnPolicyConfig(
-        update_steps=16, minibatch_size=512, lr=3e-3, gamma=1.0, body="mlp", net=(64,)
-    )
+    algo = PPOConfig(update_steps=16, minibatch_size=512, lr=3e-3, gamma=1.0, body="mlp", net=(64,))
     train(
         TrainConfig(
             env="wildfire",
@@ -98,7 +96,7 @@ def test_dqn_with_one_value_per_cell_learns_from_a_few_landscapes_what_holds_for
 
 
 def test_ppo_learns_to_place_two_breaks_at_a_time(tmp_path):
-    algo = OnPolicyConfig(
+    algo = PPOConfig(
         update_steps=6,
         minibatch_size=96,
         lr=3e-3,
@@ -117,7 +115,7 @@ def test_ppo_learns_to_place_two_breaks_at_a_time(tmp_path):
 
 
 def test_a_policy_plays_boards_of_another_size(tmp_path):
-    algo = OnPolicyConfig(update_steps=4, minibatch_size=32, channels=(4, 4), net=(8,))
+    algo = PPOConfig(update_steps=4, minibatch_size=32, channels=(4, 4), net=(8,))
     agent = train_small(tmp_path, "ppo", tiny(), algo, 128)
     games = play_games(replace(agent, env_config=tiny(height=11, width=9)), episodes=4, seed=0)
     assert (games.steps == round(99 * 5 / 64)).all()
@@ -133,7 +131,7 @@ def test_a_policy_plays_boards_of_another_size(tmp_path):
     ],
 )
 def test_a_policy_that_cannot_play_another_size_says_so(tmp_path, options, said):
-    algo = OnPolicyConfig(update_steps=4, minibatch_size=32, channels=(4,), net=(8,), **options)
+    algo = PPOConfig(update_steps=4, minibatch_size=32, channels=(4,), net=(8,), **options)
     agent = train_small(tmp_path, "ppo", tiny(landscapes=1), algo, 64)
     with pytest.raises(ConfigError, match=said):
         play_games(replace(agent, env_config=tiny(height=9)), episodes=2, seed=0)

@@ -7,8 +7,8 @@ import torch
 
 from briskrl.fused.calibration import calibrate as measure
 from briskrl.fused.calibration.calibrate import Calibration, calibrate, calibrate_quickly
-from briskrl.fused.calibration.call_overhead import CallCosts, measure_calls
-from briskrl.fused.calibration.gemm_rates import SHAPES, ProductRate, name_of
+from briskrl.fused.calibration.call_overhead import CallOverhead, measure_call_overhead
+from briskrl.fused.calibration.gemm_rates import SHAPES, GemmRate, name_of
 from briskrl.fused.calibration.memory_rates import MemoryRates, measure_memory
 
 
@@ -56,12 +56,12 @@ def test_memory_is_measured_with_one_thread_and_two() -> None:
 
 
 def test_calls_are_measured_with_and_without_another_thread() -> None:
-    costs = measure_calls(budget_s=0.002, two_threads=True)
+    costs = measure_call_overhead(budget_s=0.002, two_threads=True)
     assert costs.hand_over_us is not None
     assert min(costs.python_us, costs.kernel_us, costs.torch_us) > 0
     # Waking a thread that sleeps cannot be had for the price of a call.
     assert costs.hand_over_us > costs.python_us
-    assert measure_calls(budget_s=0, two_threads=False).hand_over_us is None
+    assert measure_call_overhead(budget_s=0, two_threads=False).hand_over_us is None
 
 
 @pytest.mark.parametrize("two_threads", [False, True])
@@ -70,18 +70,18 @@ def test_a_thorough_calibration_divides_its_time_among_all_measurements(
 ) -> None:
     budgets = []
 
-    def products(*, budget_s: float, two_threads: bool) -> dict[str, ProductRate]:
+    def products(*, budget_s: float, two_threads: bool) -> dict[str, GemmRate]:
         count = 4 if two_threads else 2
         budgets.extend([budget_s] * count * len(SHAPES))
-        return {"1x2x3": ProductRate(5.0, 4.0), "4x5x6": ProductRate(3.0, 6.0, 9.0, 11.0)}
+        return {"1x2x3": GemmRate(5.0, 4.0), "4x5x6": GemmRate(3.0, 6.0, 9.0, 11.0)}
 
     def memory(*, budget_s: float, two_threads: bool) -> MemoryRates:
         budgets.extend([budget_s] * (3 if two_threads else 2))
         return MemoryRates(1.0, 2.0)
 
-    def calls(*, budget_s: float, two_threads: bool) -> CallCosts:
+    def calls(*, budget_s: float, two_threads: bool) -> CallOverhead:
         budgets.extend([budget_s] * (4 if two_threads else 3))
-        return CallCosts(1.0, 2.0, 3.0)
+        return CallOverhead(1.0, 2.0, 3.0)
 
     for name, stand_in in (("products", products), ("memory", memory), ("calls", calls)):
         monkeypatch.setattr(measure, f"measure_{name}", stand_in)

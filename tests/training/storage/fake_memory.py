@@ -46,7 +46,7 @@ def state_at(step: int, memory: ChunkMemory) -> RunState:
 def check_consistent(saved: SavedRun, memory: ChunkMemory) -> None:
     """Every part and every chunk must come from the same step."""
     step = saved.step
-    assert saved.clock == {"env_steps": step}
+    assert saved.counters == {"env_steps": step}
     assert (saved.parts["model"].arrays["w"] == step).all()
     assert saved.parts["model"].arrays["b"] == step
     assert saved.parts["model"].scalars == {"step": step}

@@ -35,7 +35,7 @@ def stats_of(count: int, first: int = 0) -> EpisodeStats:
     return EpisodeStats(
         env=(number % 7).astype(np.int32),
         steps=(number + 1).astype(np.int32),
-        ret=(number / 2).astype(np.float32),
+        returns=(number / 2).astype(np.float32),
         score=number.astype(np.float32),
         won=number % 2 == 0,
         cause=(number % 3).astype(np.uint8),
@@ -270,9 +270,9 @@ def test_tensorboard_shows_one_curve_across_a_resume(tmp_path):
     ).EventAccumulator
     folder = tmp_path / "tensorboard"
 
-    def log_rows(log: MetricLog, steps: range, session: int) -> None:
+    def log_rows(log: MetricLog, steps: range, trainer: int) -> None:
         for step in steps:
-            log.metrics({"env_steps": step, "loss": session + step / 4, "phases": {"act": 1.5}})
+            log.metrics({"env_steps": step, "loss": trainer + step / 4, "phases": {"act": 1.5}})
 
     with MetricLog(tmp_path, flush_s=1e9, sinks=[TensorBoardSink(folder)]) as log:
         log_rows(log, range(0, 40, 10), 1)

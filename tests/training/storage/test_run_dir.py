@@ -151,7 +151,7 @@ def test_meta_tells_the_machine_and_every_session(tmp_path):
     assert meta["start"] == begun["start"]
     assert stopped["exit_reason"] == "sigint"
     assert stopped["env_steps"] == 500
-    assert [session["exit_reason"] for session in meta["sessions"]] == ["sigint", "finished"]
+    assert [trainer["exit_reason"] for trainer in meta["sessions"]] == ["sigint", "finished"]
     assert meta["end"] >= meta["start"]
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined
+from briskrl.compiler.jit import helper, inline_helper
 from briskrl.compiler.math import within
 
 
@@ -28,14 +28,14 @@ class Heads(NamedTuple):
     """(Z,) returns that a distribution is over; (1,) if the mean alone is learnt."""
 
 
-@inlined
+@inline_helper
 def outputs_at(heads, row):
     """Where a row's outputs begin, A * Z numbers."""
     return heads.advantage_at + row * heads.advantage_row
 
 
 @helper
-def join_heads(heads, out, rows):
+def combine_dueling(heads, out, rows):
     """Dueling (Wang 2016, equation 9), in place of the advantages: V + A - mean(A)."""
     if heads.value_at < 0:
         return
@@ -56,32 +56,32 @@ def join_heads(heads, out, rows):
 
 
 @helper
-def part_slopes(heads, slope, rows):
-    """The slopes of V and A from those of Q = V + A - mean(A), which they replace.
+def split_dueling_grad(heads, grad, rows):
+    """The gradients of V and A from those of Q = V + A - mean(A), which they replace.
 
     dV is the sum of dQ over actions, dA = dQ - mean(dQ).
     """
     if heads.value_at < 0:
         return
     atoms = heads.support.shape[0]
-    share = slope.dtype.type(1 / heads.actions)
+    share = grad.dtype.type(1 / heads.actions)
     for r in range(rows):
         at, value_at = (
             heads.advantage_at + r * heads.advantage_row,
             heads.value_at + r * heads.value_row,
         )
         for z in range(atoms):
-            total = slope.dtype.type(0)
+            total = grad.dtype.type(0)
             for a in range(heads.actions):
-                total += slope[at + a * atoms + z]
-            slope[value_at + z] = total
+                total += grad[at + a * atoms + z]
+            grad[value_at + z] = total
             for a in range(heads.actions):
-                slope[at + a * atoms + z] -= total * share
+                grad[at + a * atoms + z] -= total * share
 
 
 @helper
 def softmax(logits, out):
-    """Write the chances that logits (Z,) stand for; returns the logarithm of their normaliser."""
+    """Write the chances that logits (Z,) stand for; returns the logarithm of their normalizer."""
     highest = logits[0]
     for z in range(1, logits.shape[0]):
         highest = max(highest, logits[z])
@@ -109,7 +109,7 @@ def expected_return(heads, logits):
     return weighted / total
 
 
-@inlined
+@inline_helper
 def best_action(heads, out, row_at, mask, mask_row):
     """The legal action of highest expected return; all are legal where none is.
 

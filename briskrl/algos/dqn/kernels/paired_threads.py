@@ -5,10 +5,17 @@ The threads meet on a board, numbers that both see.
 
 from __future__ import annotations
 
-from briskrl.algos.dqn.kernels.td_update import apply_parts, learn_half, use_noise
-from briskrl.compiler.atomics import cycles, exchange_if, look, offer_core, opened, publish
+from briskrl.algos.dqn.kernels.td_update import apply_parts, half_grad, use_noise
+from briskrl.compiler.atomics import (
+    atomic_load,
+    atomic_store,
+    compare_exchange,
+    cycles,
+    unpack,
+    yield_core,
+)
 from briskrl.compiler.denormals import flush_denormals, restore_denormals
-from briskrl.compiler.jit import helper, inlined, kernel, sched_yield, usleep
+from briskrl.compiler.jit import helper, inline_helper, kernel, sched_yield, usleep
 from briskrl.fused.kernels.packing import copy_numbers
 
 (
@@ -27,11 +34,11 @@ from briskrl.fused.kernels.packing import copy_numbers
     COST_TOGETHER,
     APART,
     NEXT_APART,
-    BOARD_SIZE,
+    MAILBOX_SIZE,
 ) = (0, 1, 2, 3, 4, 5, 8, 16, 24, 32, 40, 48, 49, 50, 51, 56)
 """Places on the board, those that are written by one thread and watched by another a cache line
-apart; see `learn_together`. The partner's copy is in step after IN_STEP of the network's STEPS. The
-last ones are about what a partner costs, see `weigh_partner`."""
+apart; see `paired_gradient`. The partner's copy is in step after IN_STEP of the network's STEPS.
+The last ones are about what a partner costs, see `update_cost_model`."""
 
 ABSENT, READY, ENGAGED = range(3)
 """What the partner is."""
@@ -49,18 +56,18 @@ LOOKS_AWAKE, NAP_US = 2000, 50
 
 
 @helper
-def bring_in_step(lesson, replica):
-    """Make the partner's copy of network and optimiser equal to our own."""
-    ours, theirs = lesson.optimiser, replica.optimiser
+def sync_replica(context, replica):
+    """Make the partner's copy of network and optimizer equal to our own."""
+    ours, theirs = context.optimizer, replica.optimizer
     copy_numbers(theirs.values, ours.values)
     copy_numbers(theirs.mean, ours.mean)
     copy_numbers(theirs.variance, ours.variance)
     copy_numbers(theirs.count, ours.count)
-    copy_numbers(replica.online.packed, lesson.online.packed)
+    copy_numbers(replica.online.packed, context.online.packed)
 
 
 @helper
-def go_alone(board):
+def back_off(board):
     """Leave the partner out for a while, for longer if that comes again and again."""
     rounds = max(SHORTEST_ALONE, board[NEXT_ALONE])
     board[ALONE] = rounds
@@ -68,29 +75,29 @@ def go_alone(board):
 
 
 @helper
-def engage(lesson, replica):
+def try_pair(context, replica):
     """Whether the partner takes part in the next update; if so, it is in step with us."""
-    board = lesson.board
+    board = context.board
     if board[APART] > 0 or board[STEPS] % LOOK_AROUND == 0:
         board[APART] = max(0, board[APART] - 1)
         return False
     begin = cycles()
-    while board[ALONE] == 0 and look(board, PARTNER) == ENGAGED:
+    while board[ALONE] == 0 and atomic_load(board, PARTNER) == ENGAGED:
         # It is still busy with the end of the last update.
         if cycles() - begin > LOST:
-            go_alone(board)
+            back_off(board)
         sched_yield()
-    if board[ALONE] > 0 or not exchange_if(board, PARTNER, READY, ENGAGED):
+    if board[ALONE] > 0 or not compare_exchange(board, PARTNER, READY, ENGAGED):
         board[ALONE] = max(0, board[ALONE] - 1)
         return False
     if board[IN_STEP] != board[STEPS]:
-        bring_in_step(lesson, replica)
+        sync_replica(context, replica)
     board[IN_STEP] = board[STEPS] + 1
     return True
 
 
 @helper
-def weigh_partner(board, together, took):
+def update_cost_model(board, together, took):
     """Remember how long updates take, and leave a partner out that costs more than it saves.
 
     What threads exchange travels from core to core. Virtual cores may be near to each other at one
@@ -111,23 +118,23 @@ def weigh_partner(board, together, took):
             board[COST_TOGETHER] = 0
 
 
-@inlined
-def work_of(side, part):
+@inline_helper
+def own_workspace(side, part):
     """Where a part is computed, unless by the partner."""
     return 1 + 2 * side + part
 
 
-@inlined
-def partners_work(side):
+@inline_helper
+def helper_workspace(side):
     """Where the partner computes the second part."""
     return 5 + side
 
 
 @helper
-def learn_together(lesson, works, k):
+def paired_gradient(context, works, k):
     """Compute half of update k's gradient while an engaged partner computes the other half.
 
-    The partner computes with a copy of the network and of the optimiser, which stays in step
+    The partner computes with a copy of the network and of the optimizer, which stays in step
     because both threads apply the same gradients: so only gradients travel between the cores. A
     partner that has lost its core is waited for, and then left out for some time: on a machine that
     has no core to spare it would delay more than it helps.
@@ -135,26 +142,26 @@ def learn_together(lesson, works, k):
     Returns:
         Which of two places for gradients was used: the partner may still be reading the other.
     """
-    board = lesson.board
+    board = context.board
     number = board[ROUND] + 1
     side = number % 2
     board[ROUND], board[UPDATE] = number, k
-    publish(board, MINE, number)
-    learn_half(lesson, works[work_of(side, 0)], k, 0)
-    publish(board, OWN_DONE, number)
+    atomic_store(board, MINE, number)
+    half_grad(context, works[own_workspace(side, 0)], k, 0)
+    atomic_store(board, OWN_DONE, number)
     begin = cycles()
-    while look(board, PARTNER_DONE) < number:
+    while atomic_load(board, PARTNER_DONE) < number:
         sched_yield()
     if cycles() - begin > LOST:
-        go_alone(board)
+        back_off(board)
     else:
         board[NEXT_ALONE] -= 1
     return side
 
 
 @kernel
-def assist(task, signs, at, end, patience):
-    """Be the partner of a thread that is in `update_values`.
+def help_until(task, signs, at, end, patience):
+    """Be the partner of a thread that is in `run_updates`.
 
     Whoever looks in vain for something to do offers its core to others, and naps when that does not
     help.
@@ -166,32 +173,32 @@ def assist(task, signs, at, end, patience):
         end: When it has reached this.
         patience: Looks in vain before returning anyway.
     """
-    _, replica, works, _ = opened(task)
+    _, replica, works, _ = unpack(task)
     control = flush_denormals()
     board = replica.board
-    last = look(board, MINE)
+    last = atomic_load(board, MINE)
     looks = 0
-    publish(board, PARTNER, READY)
+    atomic_store(board, PARTNER, READY)
     while True:
-        number = look(board, MINE)
+        number = atomic_load(board, MINE)
         if number > last:
             last, looks = number, 0
             k, side = board[UPDATE], number % 2
             use_noise(replica.online, replica.noise[k, 0])
-            learn_half(replica, works[partners_work(side)], k, 1)
-            publish(board, PARTNER_DONE, number)
-            while look(board, OWN_DONE) < number:
+            half_grad(replica, works[helper_workspace(side)], k, 1)
+            atomic_store(board, PARTNER_DONE, number)
+            while atomic_load(board, OWN_DONE) < number:
                 sched_yield()
             apply_parts(replica, replica.parts, side)
-            publish(board, PARTNER, READY)
-        elif looks >= patience or look(signs, at) >= end:
+            atomic_store(board, PARTNER, READY)
+        elif looks >= patience or atomic_load(signs, at) >= end:
             # Whoever has just been engaged cannot leave.
-            if exchange_if(board, PARTNER, READY, ABSENT):
+            if compare_exchange(board, PARTNER, READY, ABSENT):
                 break
         else:
             looks += 1
             if looks >= LOOKS_AWAKE or board[ALONE] > 0:
                 usleep(NAP_US)
-            elif offer_core():
+            elif yield_core():
                 looks = max(looks, LOOKS_AWAKE)
     restore_denormals(control)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from briskrl.algos.dqn.kernels.td_update import UPDATES
 from briskrl.algos.dqn.kernels.updates import do_update
-from briskrl.compiler.atomics import opened
+from briskrl.compiler.atomics import unpack
 from briskrl.compiler.denormals import flush_denormals, restore_denormals
 from briskrl.compiler.jit import kernel
 from briskrl.memory.kernels.prioritized_sampling import draw_batch, feed_back
@@ -16,12 +16,12 @@ def update_in_turn(source, held):
 
     Args:
         source: Where batches come from; they lie where the lesson reads them.
-        held: The task, see `update_values`.
+        held: The task, see `run_updates`.
     """
-    lesson = opened(held).lesson
+    context = unpack(held).context
     control = flush_denormals()
-    for k in range(lesson.rules[UPDATES]):
+    for k in range(context.rules[UPDATES]):
         draw_batch(source, k)
         do_update(held, k)
-        feed_back(source, k, lesson.errors)
+        feed_back(source, k, context.errors)
     restore_denormals(control)

@@ -1,4 +1,4 @@
-"""What an update of a value network computes: goals, slopes, its gradient, the step.
+"""What an update of a value network computes: goals, gradients, its gradient, the step.
 
 Shapes: K updates of B transitions each, A actions, Z atoms of a return distribution (1: its mean
 alone).
@@ -10,24 +10,24 @@ from typing import Any, NamedTuple
 
 from briskrl.algos.dqn.kernels.heads import (
     best_action,
-    join_heads,
+    combine_dueling,
     outputs_at,
-    part_slopes,
     project,
     softmax,
+    split_dueling_grad,
 )
-from briskrl.compiler.jit import helper, inlined
+from briskrl.compiler.jit import helper, inline_helper
 from briskrl.compiler.math import within
 from briskrl.fused.kernels.adam import apply_gradient, collect_gradient
-from briskrl.fused.kernels.layers import backward, forward, take_rows
+from briskrl.fused.kernels.layers import backward, forward, load_rows
 from briskrl.fused.kernels.packing import copy_numbers, pack
 from briskrl.fused.kernels.structs import TILE_ROWS
 
-UPDATES, DONE, PERIOD, DOUBLE, WHOLE, FORETOLD, ANNOUNCED, BEGUN, RULES = range(9)
+UPDATES, DONE, PERIOD, DOUBLE, WHOLE, PRECOMPUTED, PREFETCHED, BEGUN, NUM_RULES = range(9)
 """Rules: K, updates done before, updates between refreshes of the target (0: none here), whether
 the online net chooses the target's action, from which update on batches are split; and what holds
-for the next round of updates alone: for how many of them `foretell` did its part, the number under
-which they were announced, or 0, and the number under which they were begun."""
+for the next round of updates alone: for how many of them `precompute_targets` did its part, the
+number under which they were announced, or 0, and the number under which they were begun."""
 
 
 class Transitions(NamedTuple):
@@ -45,7 +45,7 @@ class Transitions(NamedTuple):
     """(K, B, A), or (1, 0, 0) if every action is legal."""
 
 
-class Lesson(NamedTuple):
+class UpdateContext(NamedTuple):
     """Everything that updates of a value network are about."""
 
     online: Any
@@ -54,7 +54,7 @@ class Lesson(NamedTuple):
     """The Net that targets come from."""
     heads: Any
     reading: Any
-    optimiser: Any
+    optimizer: Any
     batch: Any
     """Transitions; the first K of them are learnt from."""
     noise: Any
@@ -63,7 +63,7 @@ class Lesson(NamedTuple):
     """(RULES,) int64"""
     ahead: Any
     """(K, B, A * Z) what the target net says of the next observations."""
-    goals: Any
+    targets: Any
     """(K, B, Z) what transitions teach."""
     errors: Any
     """(K, B) size of each transition's error, written."""
@@ -74,38 +74,38 @@ class Lesson(NamedTuple):
     parts: Any
     """Those of the parts of a batch that is split, the other Works'; two sides take turns."""
     board: Any
-    """Where two threads meet, see `learn_together`."""
+    """Where two threads meet, see `paired_gradient`."""
 
 
 @helper
-def ask_target(lesson, work, k, first, rows):
+def target_forward(context, work, k, first, rows):
     """Write what the target net says of rows first..first+rows-1 of update k."""
-    target, heads = lesson.target, lesson.heads
-    take_rows(lesson.reading, lesson.batch.next_obs[k], first, rows, work)
+    target, heads = context.target, context.heads
+    load_rows(context.reading, context.batch.next_obs[k], first, rows, work)
     forward(target, target.layers, work, rows)
-    join_heads(heads, work.out, rows)
-    width = lesson.ahead.shape[2]
+    combine_dueling(heads, work.out, rows)
+    width = context.ahead.shape[2]
     for r in range(rows):
         at = outputs_at(heads, r)
-        copy_numbers(lesson.ahead[k, first + r], work.out[at : at + width])
+        copy_numbers(context.ahead[k, first + r], work.out[at : at + width])
 
 
 @helper
-def set_goals(lesson, work, k, first, rows):
+def compute_targets(context, work, k, first, rows):
     """Write what rows first..first+rows-1 of update k teach."""
-    online, heads, batch = lesson.online, lesson.heads, lesson.batch
+    online, heads, batch = context.online, context.heads, context.batch
     atoms = heads.support.shape[0]
     # Without masks this is a matrix of no rows.
     mask = batch.next_mask[min(k, batch.next_mask.shape[0] - 1)]
-    if k >= lesson.rules[FORETOLD]:
-        ask_target(lesson, work, k, first, rows)
-    double = lesson.rules[DOUBLE] != 0
+    if k >= context.rules[PRECOMPUTED]:
+        target_forward(context, work, k, first, rows)
+    double = context.rules[DOUBLE] != 0
     if double:
-        take_rows(lesson.reading, batch.next_obs[k], first, rows, work)
+        load_rows(context.reading, batch.next_obs[k], first, rows, work)
         forward(online, online.layers, work, rows)
-        join_heads(heads, work.out, rows)
+        combine_dueling(heads, work.out, rows)
     for r in range(rows):
-        said, goals = lesson.ahead[k, first + r], lesson.goals[k, first + r]
+        said, targets = context.ahead[k, first + r], context.targets[k, first + r]
         if double:
             chosen = best_action(heads, work.out, outputs_at(heads, r), mask, first + r)
         else:
@@ -113,48 +113,48 @@ def set_goals(lesson, work, k, first, rows):
         logits = said[chosen * atoms : (chosen + 1) * atoms]
         reward, discount = batch.reward[k, first + r], batch.discount[k, first + r]
         if atoms == 1:
-            goals[0] = reward + discount * logits[0]
+            targets[0] = reward + discount * logits[0]
         else:
             softmax(logits, logits)
-            project(heads, logits, reward, discount, goals)
+            project(heads, logits, reward, discount, targets)
 
 
 @helper
-def set_slopes(lesson, work, k, first, rows):
-    """Write the loss's slopes at the heads and the errors.
+def loss_grad(context, work, k, first, rows):
+    """Write the loss's gradients at the heads and the errors.
 
-    The mean alone: the Huber loss, whose slope is the error clipped to +-1. A distribution: the
-    cross entropy of softmax p against the goal t, whose slope is p - t.
+    The mean alone: the Huber loss, whose grad is the error clipped to +-1. A distribution: the
+    cross entropy of softmax p against the goal t, whose grad is p - t.
     """
-    heads, batch = lesson.heads, lesson.batch
+    heads, batch = context.heads, context.batch
     atoms = heads.support.shape[0]
-    out, slope = work.out, work.slope
+    out, grad = work.out, work.out_grad
     share = 1 / batch.obs.shape[1]
     for r in range(rows):
         row = heads.advantage_at + r * heads.advantage_row
-        slope[row : row + heads.actions * atoms] = 0
+        grad[row : row + heads.actions * atoms] = 0
         at = row + batch.action[k, first + r] * atoms
-        weight, goals = batch.weight[k, first + r], lesson.goals[k, first + r]
+        weight, targets = batch.weight[k, first + r], context.targets[k, first + r]
         if atoms == 1:
-            error = out[at] - goals[0]
-            slope[at] = within(-1.0, error, 1.0) * (weight * share)
-            lesson.errors[k, first + r] = abs(error)
+            error = out[at] - targets[0]
+            grad[at] = within(-1.0, error, 1.0) * (weight * share)
+            context.errors[k, first + r] = abs(error)
         else:
-            logits, chances = out[at : at + atoms], slope[at : at + atoms]
-            normaliser = softmax(logits, chances)
+            logits, chances = out[at : at + atoms], grad[at : at + atoms]
+            normalizer = softmax(logits, chances)
             surprise = 0.0
             for z in range(atoms):
-                surprise -= goals[z] * (logits[z] - normaliser)
-                chances[z] = (chances[z] - goals[z]) * (weight * share)
-            lesson.errors[k, first + r] = surprise
+                surprise -= targets[z] * (logits[z] - normalizer)
+                chances[z] = (chances[z] - targets[z]) * (weight * share)
+            context.errors[k, first + r] = surprise
 
 
 @helper
-def loss_of(lesson, k):
+def mean_loss(context, k):
     """The mean loss of update k, told from its errors."""
-    errors, weight = lesson.errors[k], lesson.batch.weight[k]
+    errors, weight = context.errors[k], context.batch.weight[k]
     loss = 0.0
-    if lesson.heads.support.shape[0] == 1:
+    if context.heads.support.shape[0] == 1:
         for r in range(errors.shape[0]):
             error = errors[r]
             loss += weight[r] * (0.5 * error * error if error < 1 else error - 0.5)
@@ -165,29 +165,29 @@ def loss_of(lesson, k):
 
 
 @helper
-def learn_rows(lesson, work, k, begin, end, middle):
+def rows_grad(context, work, k, begin, end, middle):
     """Compute what rows begin..end-1 of update k add to its gradient; see `backward`."""
     if begin == end:
         work.gradient[:] = 0
         work.flat[:] = 0
-    foretold = k < lesson.rules[FORETOLD] and lesson.rules[DOUBLE] == 0
+    foretold = k < context.rules[PRECOMPUTED] and context.rules[DOUBLE] == 0
     for first in range(begin, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - first)
         if not foretold:
-            set_goals(lesson, work, k, first, rows)
-        take_rows(lesson.reading, lesson.batch.obs[k], first, rows, work)
-        forward(lesson.online, lesson.online.layers, work, rows)
-        join_heads(lesson.heads, work.out, rows)
-        set_slopes(lesson, work, k, first, rows)
-        part_slopes(lesson.heads, work.slope, rows)
-        backward(lesson.online, work, rows, first == begin, middle)
+            compute_targets(context, work, k, first, rows)
+        load_rows(context.reading, context.batch.obs[k], first, rows, work)
+        forward(context.online, context.online.layers, work, rows)
+        combine_dueling(context.heads, work.out, rows)
+        loss_grad(context, work, k, first, rows)
+        split_dueling_grad(context.heads, work.out_grad, rows)
+        backward(context.online, work, rows, first == begin, middle)
 
 
-@inlined
-def learn_half(lesson, work, k, half):
+@inline_helper
+def half_grad(context, work, k, half):
     """Compute one half of update k's gradient."""
-    size = lesson.batch.obs.shape[1]
-    learn_rows(lesson, work, k, size * half // 2, size * (half + 1) // 2, 0)
+    size = context.batch.obs.shape[1]
+    rows_grad(context, work, k, size * half // 2, size * (half + 1) // 2, 0)
 
 
 @helper
@@ -199,9 +199,9 @@ def use_noise(net, noise):
 
 
 @helper
-def apply_parts(lesson, parts, side):
+def apply_parts(context, parts, side):
     """Take the step that the parts of a gradient make together."""
-    gradients = lesson.optimiser.gradients
-    collect_gradient(lesson.online, parts.padded[side], parts.flat[side], gradients)
-    apply_gradient(lesson.optimiser)
-    pack(lesson.online)
+    gradients = context.optimizer.gradients
+    collect_gradient(context.online, parts.padded[side], parts.flat[side], gradients)
+    apply_gradient(context.optimizer)
+    pack(context.online)

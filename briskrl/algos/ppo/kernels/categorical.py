@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from briskrl.compiler.jit import helper, inlined, kernel, reordering
+from briskrl.compiler.jit import fastmath_helper, helper, inline_helper, kernel
 from briskrl.compiler.math import exp_all, log_all
 
 ROWS = 64
@@ -19,9 +19,9 @@ class Softmax(NamedTuple):
     shifted: Any
     """(S, ROWS) logits less the highest legal one of their choice."""
     chance: Any
-    """(S, ROWS) exp(shifted): chances but for the normaliser."""
+    """(S, ROWS) exp(shifted): chances but for the normalizer."""
     total: Any
-    """(D, ROWS) normalisers."""
+    """(D, ROWS) normalizers."""
     log_total: Any
     """(D, ROWS)"""
     entropy: Any
@@ -32,11 +32,11 @@ class Softmax(NamedTuple):
     """(ROWS,) how far that is from where it is anchored."""
     ratio: Any
     """(ROWS,) exp(moved): how much likelier actions have become."""
-    slope: Any
+    grad: Any
     """(ROWS,) d loss / d log_prob"""
 
 
-@inlined
+@inline_helper
 def _begin_of(ends, choice):
     return ends[choice - 1] if choice > 0 else 0
 
@@ -69,7 +69,7 @@ def _shift(shifted, begin, end, highest):
 
 
 @helper
-def soften(logits, mask, ends, first, rows, space):
+def softmax(logits, mask, ends, first, rows, space):
     """Fill `space` up to log_total for rows first..first+rows-1 of (N, S) logits."""
     shifted, chance = space.shifted, space.chance
     for d in range(ends.shape[0]):
@@ -90,7 +90,7 @@ def soften(logits, mask, ends, first, rows, space):
 
 
 @helper
-def _recall(ends, action, first, rows, space):
+def _log_probs(ends, action, first, rows, space):
     """Fill in the log probabilities of actions (N, D) of rows first..first+rows-1."""
     log_prob = space.log_prob[:rows]
     log_prob[:] = 0
@@ -102,18 +102,18 @@ def _recall(ends, action, first, rows, space):
 
 
 @helper
-def recall_choices(logits, mask, ends, action, log_prob, space):
+def log_probs(logits, mask, ends, action, log_prob, space):
     """Write the log probabilities (N,) of actions (N, D) that were taken before."""
     for first in range(0, logits.shape[0], ROWS):
         rows = min(ROWS, logits.shape[0] - first)
-        soften(logits, mask, ends, first, rows, space)
-        _recall(ends, action, first, rows, space)
+        softmax(logits, mask, ends, first, rows, space)
+        _log_probs(ends, action, first, rows, space)
         for r in range(rows):
             log_prob[first + r] = space.log_prob[r]
 
 
 @kernel
-def sample_choices(logits, mask, ends, draws, action, log_prob, space):
+def sample_actions(logits, mask, ends, draws, action, log_prob, space):
     """Draw one action per choice from the softmax of its legal logits.
 
     Args:
@@ -127,7 +127,7 @@ def sample_choices(logits, mask, ends, draws, action, log_prob, space):
     """
     for first in range(0, logits.shape[0], ROWS):
         rows = min(ROWS, logits.shape[0] - first)
-        soften(logits, mask, ends, first, rows, space)
+        softmax(logits, mask, ends, first, rows, space)
         for d in range(ends.shape[0]):
             begin = _begin_of(ends, d)
             for r in range(rows):
@@ -142,12 +142,12 @@ def sample_choices(logits, mask, ends, draws, action, log_prob, space):
                         if left < 0:
                             break
                 action[first + r, d] = chosen - begin
-        _recall(ends, action, first, rows, space)
+        _log_probs(ends, action, first, rows, space)
         for r in range(rows):
             log_prob[first + r] = space.log_prob[r]
 
 
-@reordering
+@fastmath_helper
 def _add_entropies(ends, rows, space):
     """Fill in the entropies of a block's choices; returns their sum."""
     found = 0.0

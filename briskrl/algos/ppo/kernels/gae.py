@@ -10,7 +10,7 @@ from briskrl.core.types import Array
 
 
 @kernel
-def estimate_advantages(
+def gae(
     reward: Array,
     value: Array,
     final_value: Array,
@@ -19,9 +19,9 @@ def estimate_advantages(
     weight: Array,
     settings: Array,
     advantage: Array,
-    ret: Array,
+    returns: Array,
 ) -> None:
-    """Generalised advantage estimation of steps whose policy may be an older one.
+    """Generalized advantage estimation of steps whose policy may be an older one.
 
     V-trace (Espeholt 2018, equation 1, with lambda as in remark 2) corrects the value target of
     steps that another policy took by weights w = min(1, chance now / chance then):
@@ -47,7 +47,7 @@ def estimate_advantages(
         weight: Truncated importance weights w.
         settings: (4,) float64: gamma, lambda, what rewards are multiplied by and clipped to then.
         advantage: A, rows up to T written.
-        ret: v, likewise.
+        returns: v, likewise.
     """
     gamma, lam, scale, limit = settings
     steps = value.shape[0] - 1
@@ -65,12 +65,12 @@ def estimate_advantages(
             scaled = within(-limit, reward[t, n] * scale, limit)
             result = scaled + gamma * (following + lam * carried) - value[t, n]
             advantage[t, n] = result
-            ret[t, n] = value[t, n] + weight[t, n] * result
+            returns[t, n] = value[t, n] + weight[t, n] * result
 
 
 @kernel
-def weigh_steps(log_prob: Array, anchor: Array, weight: Array) -> None:
+def importance_weights(log_prob: Array, old_log_prob: Array, weight: Array) -> None:
     """Write min(1, exp(anchor - log_prob)) for T rows of N steps each into `weight`."""
     for t in range(weight.shape[0]):
         for n in range(weight.shape[1]):
-            weight[t, n] = math.exp(min(0.0, float(anchor[t, n]) - log_prob[t, n]))
+            weight[t, n] = math.exp(min(0.0, float(old_log_prob[t, n]) - log_prob[t, n]))

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from briskrl.algos.ppo.kernels.categorical import recall_choices, sample_choices
-from briskrl.algos.ppo.kernels.loss import policy_slopes
-from briskrl.compiler.atomics import opened
+from briskrl.algos.ppo.kernels.categorical import log_probs, sample_actions
+from briskrl.algos.ppo.kernels.loss import ppo_loss_grad
+from briskrl.compiler.atomics import unpack
 from briskrl.compiler.denormals import flush_denormals, restore_denormals
 from briskrl.compiler.jit import helper, kernel
 from briskrl.fused.kernels.adam import apply_gradient, collect_gradient
-from briskrl.fused.kernels.layers import backward, forward, take_rows
+from briskrl.fused.kernels.layers import backward, forward, load_rows
 from briskrl.fused.kernels.packing import pack
-from briskrl.fused.kernels.structs import TILE_ROWS, Work
+from briskrl.fused.kernels.structs import TILE_ROWS, Workspace
 from briskrl.parallel.kernels.queue import next_part
 
 
@@ -35,7 +35,7 @@ class Heads(NamedTuple):
     """(D,) where each choice's logits end."""
 
 
-class Member(NamedTuple):
+class ThreadContext(NamedTuple):
     """What one thread computes with; it is held."""
 
     net: Any
@@ -49,8 +49,8 @@ class Member(NamedTuple):
     """Room for what is Known of one tile's steps."""
 
 
-class Acting(NamedTuple):
-    """What `act_by_chance` is about."""
+class ActArgs(NamedTuple):
+    """What `act` is about."""
 
     obs: Any
     """(N, F)"""
@@ -65,18 +65,18 @@ class Acting(NamedTuple):
 
 
 @kernel
-def act_by_chance(errand, member):
+def act(job, member):
     """Draw actions, and tell their log probabilities."""
-    board, bounds, members, subject = opened(errand)
-    about, own = opened(subject), opened(members[member])
+    board, bounds, members, subject = unpack(job)
+    about, own = unpack(subject), unpack(members[member])
     control = flush_denormals()
     part = next_part(board)
     while part >= 0:
         for begin in range(bounds[part], bounds[part + 1], TILE_ROWS):
             end = min(begin + TILE_ROWS, bounds[part + 1])
             rows, at, wide = end - begin, own.heads.policy_at, own.heads.policy_row
-            ask_policy(own, about.obs, begin, rows)
-            sample_choices(
+            policy_forward(own, about.obs, begin, rows)
+            sample_actions(
                 own.work.out[at : at + rows * wide].reshape(rows, wide),
                 about.mask[begin:end],
                 own.heads.ends,
@@ -89,8 +89,8 @@ def act_by_chance(errand, member):
     restore_denormals(control)
 
 
-class Recalling(NamedTuple):
-    """What `recall` is about."""
+class LogProbArgs(NamedTuple):
+    """What `action_log_probs` is about."""
 
     obs: Any
     """(M, F)"""
@@ -103,18 +103,18 @@ class Recalling(NamedTuple):
 
 
 @kernel
-def recall(errand, member):
+def action_log_probs(job, member):
     """Tell the log probabilities of actions that were taken before."""
-    board, bounds, members, subject = opened(errand)
-    about, own = opened(subject), opened(members[member])
+    board, bounds, members, subject = unpack(job)
+    about, own = unpack(subject), unpack(members[member])
     control = flush_denormals()
     part = next_part(board)
     while part >= 0:
         for begin in range(bounds[part], bounds[part + 1], TILE_ROWS):
             end = min(begin + TILE_ROWS, bounds[part + 1])
             rows, at, wide = end - begin, own.heads.policy_at, own.heads.policy_row
-            ask_policy(own, about.obs, begin, rows)
-            recall_choices(
+            policy_forward(own, about.obs, begin, rows)
+            log_probs(
                 own.work.out[at : at + rows * wide].reshape(rows, wide),
                 about.mask[begin:end],
                 own.heads.ends,
@@ -127,14 +127,14 @@ def recall(errand, member):
 
 
 @helper
-def ask_policy(own, obs, begin, rows):
+def policy_forward(own, obs, begin, rows):
     """Compute the policy's logits for as many observations."""
-    take_rows(own.reading, obs, begin, rows, own.work)
+    load_rows(own.reading, obs, begin, rows, own.work)
     forward(own.net, own.heads.policy_layers, own.work, rows)
 
 
-class Foreseeing(NamedTuple):
-    """What `foresee` is about."""
+class ValueArgs(NamedTuple):
+    """What `values` is about."""
 
     obs: Any
     """(M, F)"""
@@ -143,16 +143,16 @@ class Foreseeing(NamedTuple):
 
 
 @kernel
-def foresee(errand, member):
+def values(job, member):
     """Tell the values of observations."""
-    board, bounds, members, subject = opened(errand)
-    (obs, values), own = opened(subject), opened(members[member])
+    board, bounds, members, subject = unpack(job)
+    (obs, values), own = unpack(subject), unpack(members[member])
     control = flush_denormals()
     part = next_part(board)
     while part >= 0:
         for begin in range(bounds[part], bounds[part + 1], TILE_ROWS):
             rows = min(TILE_ROWS, bounds[part + 1] - begin)
-            take_rows(own.reading, obs, begin, rows, own.work)
+            load_rows(own.reading, obs, begin, rows, own.work)
             forward(own.net, own.heads.value_layers, own.work, rows)
             for r in range(rows):
                 values[begin + r] = own.work.out[own.heads.value_at + r * own.heads.value_row]
@@ -160,21 +160,21 @@ def foresee(errand, member):
     restore_denormals(control)
 
 
-class Known(NamedTuple):
+class MinibatchTile(NamedTuple):
     """What is known of the steps of one tile, see Minibatch; T is TILE_ROWS."""
 
     mask: Any
     """(T, S)"""
     action: Any
     """(T, D)"""
-    anchor: Any
+    old_log_prob: Any
     """(T,), as are the others."""
     weight: Any
     value: Any
-    ret: Any
+    returns: Any
 
 
-class Learning(NamedTuple):
+class GradientArgs(NamedTuple):
     """What `add_gradient` is about: B steps that were chosen among M, in P parts."""
 
     obs: Any
@@ -183,35 +183,35 @@ class Learning(NamedTuple):
     """(M, S), or (0, 0) if every action is legal."""
     action: Any
     """(M, D)"""
-    anchor: Any
+    old_log_prob: Any
     """(M,), as are the next ones."""
     weight: Any
     value: Any
-    ret: Any
+    returns: Any
     chosen: Any
     """(B,) which of them."""
     advantage: Any
     """(B,)"""
     settings: Any
-    """See `policy_slopes`."""
+    """See `policy_grads`."""
     padded: Any
     """(P, G) gradients, written, see `collect_gradient`."""
     flat: Any
     """(P, N) likewise, or (0, N) if there is one part."""
     sums: Any
-    """(P, 5) added to, see `policy_slopes`."""
+    """(P, 5) added to, see `policy_grads`."""
 
 
 @kernel
-def add_gradient(errand, member):
+def add_gradient(job, member):
     """Compute the gradients of parts of a minibatch, and what its loss is made of."""
-    board, bounds, members, subject = opened(errand)
-    about, own = opened(subject), opened(members[member])
+    board, bounds, members, subject = unpack(job)
+    about, own = unpack(subject), unpack(members[member])
     control = flush_denormals()
     part = next_part(board)
     while part >= 0:
         flat = about.flat[part] if about.flat.shape[0] > 0 else own.work.flat
-        work = Work(own.work.out, own.work.slope, about.padded[part], flat)
+        work = Workspace(own.work.out, own.work.out_grad, about.padded[part], flat)
         first, last = bounds[part], bounds[part + 1]
         if first == last:
             work.gradient[:] = 0
@@ -219,10 +219,10 @@ def add_gradient(errand, member):
         for begin in range(first, last, TILE_ROWS):
             rows = min(TILE_ROWS, last - begin)
             chosen = about.chosen[begin : begin + rows]
-            take_rows(own.reading, about.obs, 0, rows, work, chosen)
+            load_rows(own.reading, about.obs, 0, rows, work, chosen)
             forward(own.net, own.net.layers, work, rows)
             gather(about, chosen, own.tile)
-            set_slopes(own, about, begin, rows, about.sums[part])
+            loss_grad(own, about, begin, rows, about.sums[part])
             backward(own.net, work, rows, begin == first)
         part = next_part(board)
     restore_denormals(control)
@@ -237,51 +237,51 @@ def gather(about, chosen, tile):
             tile.action[r, d] = about.action[at, d]
         for i in range(about.mask.shape[1]):
             tile.mask[r, i] = about.mask[at, i]
-        tile.anchor[r] = about.anchor[at]
+        tile.old_log_prob[r] = about.old_log_prob[at]
         tile.weight[r] = about.weight[at]
         tile.value[r] = about.value[at]
-        tile.ret[r] = about.ret[at]
+        tile.returns[r] = about.returns[at]
 
 
 @helper
-def set_slopes(own, about, begin, rows, sums):
-    """Write the loss's slopes at the heads, of the tile whose first step is number `begin`."""
-    heads, out, slope, tile = own.heads, own.work.out, own.work.slope, own.tile
+def loss_grad(own, about, begin, rows, sums):
+    """Write the loss's gradients at the heads, of the tile whose first step is number `begin`."""
+    heads, out, grad, tile = own.heads, own.work.out, own.work.out_grad, own.tile
     policy_end = heads.policy_at + rows * heads.policy_row
     value_end = heads.value_at + rows * heads.value_row
     masked = rows if about.mask.shape[0] > 0 else 0
-    policy_slopes(
+    ppo_loss_grad(
         out[heads.policy_at : policy_end].reshape(rows, heads.policy_row),
         out[heads.value_at : value_end].reshape(rows, heads.value_row),
         tile.mask[:masked],
         heads.ends,
         tile.action[:rows],
-        tile.anchor[:rows],
+        tile.old_log_prob[:rows],
         tile.weight[:rows],
         tile.value[:rows],
         about.advantage[begin : begin + rows],
-        tile.ret[:rows],
+        tile.returns[:rows],
         about.settings,
         own.space,
-        slope[heads.policy_at : policy_end].reshape(rows, heads.policy_row),
-        slope[heads.value_at : value_end].reshape(rows, heads.value_row),
+        grad[heads.policy_at : policy_end].reshape(rows, heads.policy_row),
+        grad[heads.value_at : value_end].reshape(rows, heads.value_row),
         sums,
     )
 
 
-class Pupil(NamedTuple):
+class Trainable(NamedTuple):
     """Who learns."""
 
     net: Any
-    optimiser: Any
+    optimizer: Any
 
 
 @kernel
 def take_step(pupil, padded, flat):
     """Apply the gradient that threads left in parts, see `collect_gradient`."""
-    net, optimiser = opened(pupil)
+    net, optimizer = unpack(pupil)
     control = flush_denormals()
-    collect_gradient(net, padded, flat, optimiser.gradients)
-    apply_gradient(optimiser)
+    collect_gradient(net, padded, flat, optimizer.gradients)
+    apply_gradient(optimizer)
     pack(net)
     restore_denormals(control)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined
+from briskrl.compiler.jit import helper, inline_helper
 from briskrl.envs.cage2.kernels.layout import (
     ACTIVE,
     ANALYSED,
@@ -94,7 +94,7 @@ from briskrl.envs.cage2.kernels.layout import (
 from briskrl.envs.kernels.rng import draw
 
 
-@inlined
+@inline_helper
 def open_decoys(t, host, up):
     """The decoys that would succeed on a host where those of a mask are up, as a mask."""
     return np.int64(t[T_HOSTS + H_SIZE * host + H_FITS]) & ~np.int64(t[T_BLOCKS + up])
@@ -123,7 +123,7 @@ def full_action(t, i16, base, action):
     return MONITOR if decoy < 0 else FIRST_DECOY + NUM_HOSTS * decoy + host
 
 
-@inlined
+@inline_helper
 def remove(words, i16, base, host):
     """End the removable sessions of red on a host."""
     at = host_at(base, host)
@@ -134,7 +134,7 @@ def remove(words, i16, base, host):
         set_comp(words, base, host, 1)
 
 
-@inlined
+@inline_helper
 def restore(t, words, i16, base, host):
     """Bring a host back to its first state; red's permanent session on User0 survives."""
     small, at = base * 4, host_at(base, host)
@@ -154,7 +154,7 @@ def restore(t, words, i16, base, host):
     set_comp(words, base, host, 0)
 
 
-@inlined
+@inline_helper
 def act_blue(t, words, i16, base, action):
     """Let blue act; returns the host that got a decoy, or -1."""
     small = base * 4
@@ -184,14 +184,14 @@ def act_blue(t, words, i16, base, action):
     return -1
 
 
-@inlined
+@inline_helper
 def listening(t, i16, base, host):
     """The ports that listen on a host, decoys included."""
     decoys = np.int64(i16[host_at(base, host) + DECOYS])
     return np.int64(t[T_HOSTS + H_SIZE * host + H_PORTS]) | t[T_OPENS + decoys]
 
 
-@inlined
+@inline_helper
 def sockets(t, i16, base, host):
     """How many sockets listen on a host, decoys included."""
     at = host_at(base, host)
@@ -199,13 +199,13 @@ def sockets(t, i16, base, host):
     return t[T_HOSTS + H_SIZE * host + H_SOCKETS] + ones(decoys) + i16[at + STACK]
 
 
-@inlined
+@inline_helper
 def is_reachable(i16, base, hosts):
     """Whether red reaches hosts of a mask: Operational ones through an Enterprise host it holds."""
     return not hosts & OPERATIONAL_MASK or i16[base * 4 + HELD] & ENTERPRISE_MASK != 0
 
 
-@inlined
+@inline_helper
 def discover(t, i16, base, subnet):
     """Look for the addresses of a subnet."""
     small, hosts = base * 4, np.int64(t[T_SUBNETS + subnet])
@@ -216,7 +216,7 @@ def discover(t, i16, base, subnet):
     return SUCCEEDED
 
 
-@inlined
+@inline_helper
 def escalate(t, words, i16, base, host, forced, i):
     """Make a session privileged."""
     small, at = base * 4, host_at(base, host)
@@ -243,7 +243,7 @@ def escalate(t, words, i16, base, host, forced, i):
     return SUCCEEDED
 
 
-@inlined
+@inline_helper
 def impact(i16, base):
     """Stop the service of Op_Server0; its process only dies while the record knows it."""
     small = base * 4
@@ -256,7 +256,7 @@ def impact(i16, base):
     return SUCCEEDED
 
 
-@inlined
+@inline_helper
 def pick_exploit(t, words, i16, base, host, forced, i):
     """The exploit that red tries on a host: its favourite three times in four; -1 if none."""
     options = options_of(t, i16, base, host)
@@ -277,13 +277,13 @@ def pick_exploit(t, words, i16, base, host, forced, i):
     return best
 
 
-@inlined
+@inline_helper
 def options_of(t, i16, base, host):
     """The exploits that the ports remembered of a host suggest, as a mask."""
     return np.int64(t[T_OPTIONS + np.int64(i16[host_at(base, host) + PORTS_OF])])
 
 
-@inlined
+@inline_helper
 def attack(rules, t, words, i16, base, host, forced, i):
     """Exploit a host; returns result, events, their ports, and whether a shell's event is there."""
     small, at = base * 4, host_at(base, host)
@@ -325,7 +325,7 @@ def attack(rules, t, words, i16, base, host, forced, i):
     return SUCCEEDED, 1, port, False
 
 
-@inlined
+@inline_helper
 def probe(rules, t, i16, base, host):
     """Scan a host; always a success, but an empty one if the host cannot be reached."""
     small, at = base * 4, host_at(base, host)
@@ -341,7 +341,7 @@ def probe(rules, t, i16, base, host):
     return SUCCEEDED, np.int64(sockets(t, i16, base, host)), ports, False
 
 
-@inlined
+@inline_helper
 def act_red(rules, t, words, i16, base, kind, target, forced, i):
     """Let red act; returns result, events on the target, their ports, and whether a shell shows."""
     small = base * 4

@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from briskrl.compiler.jit import inlined
+from briskrl.compiler.jit import inline_helper
 from briskrl.envs.kernels.rng import draw
 
 # Words of a row; then 32-bit numbers of it seen as int32, and 16-bit ones seen as int16.
@@ -152,7 +152,7 @@ def lowest(typing, number):
     return number(number), generate
 
 
-@inlined
+@inline_helper
 def any_of(words, base, mask):
     """A member of a set that is not empty, each with equal chance."""
     for _ in range(draw(words, base + RNG, ones(mask))):
@@ -160,20 +160,20 @@ def any_of(words, base, mask):
     return lowest(mask)
 
 
-@inlined
+@inline_helper
 def host_at(base, host):
     """Where the numbers of a host begin in a row seen as int16."""
     return base * 4 + HOSTS + HOST_SIZE * host
 
 
-@inlined
+@inline_helper
 def set_comp(words, base, host, value):
     """Set what blue remembers about a host: 0 No, 1 Unknown, 2 User, 3 Privileged."""
     shift = np.uint64(4 * host + 2)
     words[base + COMP] = (words[base + COMP] & ~(THREE << shift)) | (np.uint64(value) << shift)
 
 
-@inlined
+@inline_helper
 def comp_of(words, base, host):
     """What blue remembers about a host."""
     return np.int64((words[base + COMP] >> np.uint64(4 * host + 2)) & THREE)

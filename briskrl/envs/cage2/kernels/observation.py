@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined, kernel
+from briskrl.compiler.jit import helper, inline_helper, kernel
 from briskrl.envs.cage2.kernels.actions import open_decoys
 from briskrl.envs.cage2.kernels.layout import (
     ANALYSED,
@@ -50,7 +50,7 @@ QUIET, SCANNED, EXPLOITED = 0, 1, 3
 """Activity of a host as two bits of the observation."""
 
 
-@inlined
+@inline_helper
 def activity(rules, events, ports, shell, placed):
     """What events on a host look like, given whether blue has just placed a decoy there."""
     entries, distinct = events + placed, ones(ports)
@@ -63,7 +63,7 @@ def activity(rules, events, ports, shell, placed):
     return SCANNED
 
 
-@inlined
+@inline_helper
 def notice(rules, words, i32, i16, base, host, events, ports, shell, placed):
     """Show the events of this step on a host, and remember what they tell; there is one or more."""
     small = base * 4
@@ -78,7 +78,7 @@ def notice(rules, words, i32, i16, base, host, events, ports, shell, placed):
         i16[host_at(base, host) + LAST_EVENT] = i32[base * 2 + STEPS]
 
 
-@inlined
+@inline_helper
 def begin_view(rules, words, base):
     """Make room for the view of a new step; older ones move on."""
     history = base + ROW_SCALARS
@@ -89,7 +89,7 @@ def begin_view(rules, words, base):
     words[base + SHOWN] = np.uint64(0)
 
 
-@inlined
+@inline_helper
 def end_view(words, i16, base):
     """Add what analysis found and the remembered compromise to the view."""
     found = np.int64(i16[base * 4 + ANALYSED])
@@ -98,14 +98,14 @@ def end_view(words, i16, base):
     words[base + SHOWN] |= words[base + COMP]
 
 
-@inlined
+@inline_helper
 def spread_bits(word, count, obs, at):
     """Write the lowest bits of a word as numbers 0 and 1."""
     for k in range(count):
         obs[at + k] = np.float32((word >> np.uint64(k)) & ONE)
 
 
-@inlined
+@inline_helper
 def observe(rules, t, words, i32, i16, base, obs, at):
     """Write what blue sees to obs[at:]."""
     spread_bits(words[base + SHOWN], BITS, obs, at)

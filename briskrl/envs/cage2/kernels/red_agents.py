@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import inlined
+from briskrl.compiler.jit import inline_helper
 from briskrl.envs.cage2.kernels.layout import (
     AGENT,
     B_LINE,
@@ -53,7 +53,7 @@ from briskrl.envs.kernels.rng import draw
 LAST_STAGE, FIRST_OF_SERVER = 14, 12
 
 
-@inlined
+@inline_helper
 def advance_bline(t, i16, base):
     """Go on to the stage that follows from the last result; returns its kind and targets."""
     small = base * 4
@@ -81,7 +81,7 @@ def advance_bline(t, i16, base):
     return kind, np.int64(t[T_HOSTS + H_SIZE * user + H_LINK])
 
 
-@inlined
+@inline_helper
 def forget(i16, base, hosts):
     """Take hosts that Meander believed in out of its sets; returns whether there were any."""
     small = base * 4
@@ -91,7 +91,7 @@ def forget(i16, base, hosts):
     return lost != 0
 
 
-@inlined
+@inline_helper
 def digest(i16, base):
     """Let Meander learn from the result of its last action."""
     small = base * 4
@@ -110,7 +110,7 @@ def digest(i16, base):
         i16[small + EXPLOITED] &= ~(host & i16[small + MAPPED])
 
 
-@inlined
+@inline_helper
 def advance_meander(i16, base):
     """Digest the last result; returns the kind of the next action and its possible targets."""
     small = base * 4
@@ -132,7 +132,7 @@ def advance_meander(i16, base):
     return EXPLOITING, known & ~exploited
 
 
-@inlined
+@inline_helper
 def remember(i16, base, kind, target):
     """Note in Meander's memory what it is about to do."""
     small, bit = base * 4, 1 << target
@@ -146,7 +146,7 @@ def remember(i16, base, kind, target):
         i16[small + EXPLOITED] |= bit
 
 
-@inlined
+@inline_helper
 def choose(t, words, i16, base, forced, allowed, i):
     """The next action of red as kind and target, which it remembers; SLEEP has the target -1.
 

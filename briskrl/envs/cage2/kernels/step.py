@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined, kernel
+from briskrl.compiler.jit import helper, inline_helper, kernel
 from briskrl.envs.cage2.kernels.actions import (
     act_blue,
     act_red,
@@ -114,7 +114,7 @@ def restart(rules, words, i16, base):
     i16[small + KNOWN_SUBNET] = 1 << 2
 
 
-@inlined
+@inline_helper
 def act_green(rules, t, words, i16, base, forced, i):
     """Let the green user act; returns the host it scans, or -1."""
     target = -1
@@ -128,7 +128,7 @@ def act_green(rules, t, words, i16, base, forced, i):
     return target
 
 
-@inlined
+@inline_helper
 def turn(rules, t, words, i32, i16, base, action, forced, allowed, i):
     """Play one step of a network; returns what it costs blue, in tenths."""
     small = base * 4
@@ -174,7 +174,7 @@ def finish(rules, i32, i16, base, log, lane, env):
     log[row, REC_EXTRA] = i16[small + AGENT]
 
 
-@inlined
+@inline_helper
 def advance(
     rules,
     words,

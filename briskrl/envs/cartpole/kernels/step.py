@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined, kernel
+from briskrl.compiler.jit import helper, inline_helper, kernel
 from briskrl.envs.kernels.episode_log import record, tick
 from briskrl.envs.kernels.rng import draw_real
 from briskrl.envs.kernels.step_loop import share_of
@@ -44,7 +44,7 @@ SMALL_ANGLE = 0.78
 """Below pi/4, where the series below hold."""
 
 
-@inlined
+@inline_helper
 def sin_cos(angle):
     """Sine and cosine, each with an error below one unit in the last place.
 
@@ -85,7 +85,7 @@ def sin_cos(angle):
     return sine, whole + (((1.0 - whole) - half) + z * r)
 
 
-@inlined
+@inline_helper
 def move(f64, at, action, sine, cosine):
     """Move the cart whose four numbers begin at `at` by one step of explicit Euler integration.
 
@@ -104,7 +104,7 @@ def move(f64, at, action, sine, cosine):
     f64[at + 3] = spin + STEP_S * turn
 
 
-@inlined
+@inline_helper
 def cause_of(rules, f64, base, steps):
     """Why the episode ends in this state, or 0; a fall at the step limit is a fall."""
     if abs(f64[base + X]) > X_LIMIT:
@@ -125,7 +125,7 @@ def restart(words, f64, i32, i16, base):
     i16[base * 4 + ENDED] = 0
 
 
-@inlined
+@inline_helper
 def observe(f64, at, shown, place):
     """Write what a player sees of the cart whose four numbers begin at `at`: them, as float32."""
     for k in range(4):

@@ -176,7 +176,7 @@ class GymCompiledEnv(NativeVecEnv):
             env=snapshot.take(self._real),
             seed=self._seeds[env],
             steps=int(row.view(np.int32)[k.STEPS]),
-            ret=float(row.view(np.float64)[k.RETURN]),
+            returns=float(row.view(np.float64)[k.RETURN]),
             held=False,
         )
 
@@ -192,7 +192,7 @@ class GymCompiledEnv(NativeVecEnv):
         self._states[env] = self._stand_in.read(reader)
         row.view(np.int32)[k.STEPS] = record.steps
         row.view(np.int16)[k.ENDED] = 0
-        row.view(np.float64)[k.RETURN] = record.ret
+        row.view(np.float64)[k.RETURN] = record.returns
         self._seeds[env], self._seeded[env] = record.seed, True
         # Restoring takes over all attributes, the physics among them, which are fixed here.
         if self._record(env) != record:

@@ -53,10 +53,10 @@ class Recovery:
         self._ret = np.zeros(pool.plan.num_envs, np.float64)
         self._steps = np.zeros(pool.plan.num_envs, np.int64)
 
-    def begin(self, steps: Ints | None = None, ret: Floats | None = None) -> None:
+    def begin(self, steps: Ints | None = None, returns: Floats | None = None) -> None:
         """Keep what all envs show as their episodes begin, or go on with so many steps."""
         self._steps[:] = 0 if steps is None else steps
-        self._ret[:] = 0.0 if ret is None else ret
+        self._ret[:] = 0.0 if returns is None else returns
         self.lost[:] = False
         self._keep(slice(None))
 
@@ -180,7 +180,7 @@ class Recovery:
         step.final_obs[ids] = self._obs[ids]
         if step.final_mask is not None and self._mask is not None:
             step.final_mask[ids] = self._mask[ids]
-        episodes.ret[ids] = self._ret[ids]
+        episodes.returns[ids] = self._ret[ids]
         episodes.steps[ids] = self._steps[ids] + 1
         episodes.won[ids] = False
 
@@ -192,7 +192,7 @@ class Recovery:
         step.final_obs[ids] = step.obs[ids]
         if step.final_mask is not None and step.mask is not None:
             step.final_mask[ids] = step.mask[ids]
-        episodes.ret[ids] = self._ret[ids] + step.reward[ids]
+        episodes.returns[ids] = self._ret[ids] + step.reward[ids]
         episodes.steps[ids] = self._steps[ids] + 1
         episodes.won[ids] = False
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined
+from briskrl.compiler.jit import helper, inline_helper
 from briskrl.envs.kernels.rng import draw
 
 ROW_SCALARS = 8
@@ -103,7 +103,7 @@ def _simple_rings() -> np.ndarray:
 SIMPLE = _simple_rings()
 
 
-@inlined
+@inline_helper
 def popcount(x):
     """Number of ones; compilers turn this idiom into one instruction."""
     x = x - ((x >> ONE) & PAIRS)
@@ -112,13 +112,13 @@ def popcount(x):
     return np.int64((x * SUM) >> U56)
 
 
-@inlined
+@inline_helper
 def bit(words, base, cell):
     """Whether a cell's bit is set: 0 or 1 as int64."""
     return np.int64((words[base + (cell >> 6)] >> np.uint64(cell & 63)) & ONE)
 
 
-@inlined
+@inline_helper
 def three_bits(words, base, cell):
     """The bits of a cell and the two after it, as int64."""
     at, shift = base + (cell >> 6), np.uint64(cell & 63)
@@ -127,33 +127,33 @@ def three_bits(words, base, cell):
     return np.int64(joined) & 7
 
 
-@inlined
+@inline_helper
 def set_bit(words, base, cell):
     """Set a cell's bit."""
     words[base + (cell >> 6)] |= ONE << np.uint64(cell & 63)
 
 
-@inlined
+@inline_helper
 def clear_bit(words, base, cell):
     """Clear a cell's bit."""
     words[base + (cell >> 6)] &= ~(ONE << np.uint64(cell & 63))
 
 
-@inlined
+@inline_helper
 def delta(direction, stride):
     """What a step in an absolute direction adds to a cell."""
     sign = 1 - (direction & 2)
     return sign if direction & 1 else -sign * stride
 
 
-@inlined
+@inline_helper
 def tail_of(rules, i32, i16, base):
     """The last cell of the body."""
     length, newest = np.int64(i32[base * 2 + LENGTH]), np.int64(i16[base * 4 + RING_HEAD])
     return np.int64(i16[base * 4 + rules[R_RING] + ((newest - length + 1) & rules[R_RING_MASK])])
 
 
-@inlined
+@inline_helper
 def touches_free(rules, words, base, cell):
     """Number of free neighbours of a cell."""
     stride = rules[R_WIDTH] + 1
@@ -165,7 +165,7 @@ def touches_free(rules, words, base, cell):
     )
 
 
-@inlined
+@inline_helper
 def stays_connected(rules, words, base, cell):
     """Whether taking a cell from connected free cells surely leaves them connected: 0 or 1."""
     stride = rules[R_WIDTH] + 1
@@ -187,27 +187,27 @@ def first_free(rules, words, base):
     return ((at - base) << 6) + popcount((words[at] & (~words[at] + ONE)) - ONE)
 
 
-@inlined
+@inline_helper
 def region_at(rules, lane, slot):
     """Where the scratch bitboard of a lane begins; pads around it stay zero."""
     pad = rules[R_BOARD] // 64 - ROW_SCALARS
     return rules[R_SCRATCH] + lane * rules[R_ROW] + slot * rules[R_SCRATCH_STRIDE] + pad
 
 
-@inlined
+@inline_helper
 def clear_region(rules, words, region):
     """Make a scratch bitboard empty."""
     for k in range(rules[R_BOARD_WORDS]):
         words[region + k] = ZERO
 
 
-@inlined
+@inline_helper
 def in_region(rules, words, region, cell):
     """Whether a cell is in a scratch bitboard: 0 or 1."""
     return bit(words, region - (rules[R_BOARD] >> 6), cell)
 
 
-@inlined
+@inline_helper
 def size_of_region(rules, words, base, region, cell):
     """Number of free cells connected with a free cell; leaves them in words[region:]."""
     clear_region(rules, words, region)
@@ -260,7 +260,7 @@ def spread(rules, words, base, region):
     return size
 
 
-@inlined
+@inline_helper
 def spread_small(rules, words, base, region):
     """The same for boards of at most two words, which stay in registers."""
     free = base + (rules[R_BOARD] >> 6)

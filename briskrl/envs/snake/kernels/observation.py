@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined
+from briskrl.compiler.jit import helper, inline_helper
 from briskrl.envs.snake.kernels.board import (
     CONNECTED,
     FOOD,
@@ -47,7 +47,7 @@ from briskrl.envs.snake.kernels.board import (
 )
 
 
-@inlined
+@inline_helper
 def observe(rules, words, i32, i16, base, obs, at, lane):
     """Write what the player of a game sees to obs[at:]."""
     mode = rules[R_OBS]
@@ -67,7 +67,7 @@ def observe_again(rules, words, i32, i16, base, obs, at, lane):
     observe(rules, words, i32, i16, base, obs, at, lane)
 
 
-@inlined
+@inline_helper
 def write_bearing(obs, at, row, col, to_row, to_col, mirror):
     """Four flags: the target lies above, right, below, left."""
     if mirror:
@@ -78,7 +78,7 @@ def write_bearing(obs, at, row, col, to_row, to_col, mirror):
     obs[at + 3] = to_col < col
 
 
-@inlined
+@inline_helper
 def observe_features(i16, base, obs, at):
     """Write the 11 features of a game to obs[at:]."""
     small = base * 4
@@ -99,7 +99,7 @@ def observe_features(i16, base, obs, at):
     write_bearing(obs, at + 7, row, col, to_row, to_col, mirror)
 
 
-@inlined
+@inline_helper
 def resolve(rules, words, i32, i16, base, lane):
     """Settle CONNECTED, which a move clears when it is in doubt.
 
@@ -147,7 +147,7 @@ def space_with_tail(rules, words, i16, base, tail, free, lane):
     return size
 
 
-@inlined
+@inline_helper
 def observe_flood(rules, words, i32, i16, base, obs, at, lane):
     """Write the reachable space of each move to obs[at + 11:]."""
     small, stride = base * 4, rules[R_WIDTH] + 1
@@ -214,7 +214,7 @@ def observe_extended(rules, words, i32, i16, base, obs, at, lane):
     obs[at + 23] = np.float32(i32[base * 2 + LENGTH]) / np.float32(rules[R_CELLS])
 
 
-@inlined
+@inline_helper
 def frame_of(rules, i16, base):
     """Where board cells lie in a plane: (row, col) at origin + row * down + col * right."""
     small = base * 4

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined, kernel
+from briskrl.compiler.jit import helper, inline_helper, kernel
 from briskrl.envs.kernels.episode_log import REC_EXTRA, record, tick
 from briskrl.envs.kernels.rng import draw
 from briskrl.envs.kernels.step_loop import share_of
@@ -146,7 +146,7 @@ def find_head(rules, i16, base):
     i16[small + HEAD_COL] = cell - rules[R_BOARD] - row * (rules[R_WIDTH] + 1)
 
 
-@inlined
+@inline_helper
 def find_moves(rules, words, i32, i16, base):
     """Set the relative directions that do not collide."""
     small, stride = base * 4, rules[R_WIDTH] + 1
@@ -168,7 +168,7 @@ def find_moves(rules, words, i32, i16, base):
     i16[small + OPEN] = ((around | around << 4) >> np.int64(i16[small + HEADING])) & MOVES
 
 
-@inlined
+@inline_helper
 def shift_body(rules, words, i32, i16, base, cell):
     """Move the head to a cell and the tail away; CONNECTED stays only if that is sure."""
     small = base * 4
@@ -184,7 +184,7 @@ def shift_body(rules, words, i32, i16, base, cell):
     push(rules, i16, base, cell)
 
 
-@inlined
+@inline_helper
 def push(rules, i16, base, cell):
     """Add a cell at the head's end of the ring."""
     small = base * 4
@@ -194,7 +194,7 @@ def push(rules, i16, base, cell):
     i16[small + HEAD] = cell
 
 
-@inlined
+@inline_helper
 def grow_body(rules, words, i32, i16, base, cell):
     """Move the head to a cell and keep the tail; CONNECTED stays only if that is sure."""
     i32[base * 2 + LENGTH] += 1
@@ -206,7 +206,7 @@ def grow_body(rules, words, i32, i16, base, cell):
     push(rules, i16, base, cell)
 
 
-@inlined
+@inline_helper
 def turn_of(rules, i16, base, action):
     """The relative direction that an action means."""
     if rules[R_ABSOLUTE]:
@@ -217,7 +217,7 @@ def turn_of(rules, i16, base, action):
     return action + (action >> 1)
 
 
-@inlined
+@inline_helper
 def move(rules, values, words, i32, i16, base, action):
     """Play one move; returns the reward and the cause of the end, 0 while the game goes on."""
     small, half = base * 4, base * 2

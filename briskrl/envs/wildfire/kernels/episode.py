@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined
+from briskrl.compiler.jit import helper, inline_helper
 from briskrl.envs.kernels.rng import GOLDEN, MIX_1, MIX_2, draw
 from briskrl.envs.wildfire.kernels.spread import (
     BUCKETS,
@@ -99,7 +99,7 @@ STREAM_LANDSCAPE, STREAM_FIRES = np.uint64(0xA5A5A5A5A5A5A5A5), np.uint64(0x3C3C
 _U27, _U30, _U31, _U32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 
 
-@inlined
+@inline_helper
 def mixed(word):
     """A word with its bits well stirred: the output function of SplitMix64."""
     z = (word ^ (word >> _U30)) * MIX_1
@@ -139,13 +139,13 @@ def choose_fires(rules, pool, words, i32, base):
             i32[at + 2 * n + 1] = draw(words, base + FIRE_RNG, rules[R_WEATHER])
 
 
-@inlined
+@inline_helper
 def kept_at(rules, env, n):
     """Word of what is kept of a fire: arrival times, then the directions it came in, in bytes."""
     return rules[R_KEPT] + env * rules[R_KEPT_ENV] + n * rules[R_KEPT_FIRE]
 
 
-@inlined
+@inline_helper
 def scenario_of(rules, i32, base, n):
     """Number of a fire's landscape and weather among all in the pool."""
     weather = i32[(base + rules[R_ROW_FIRES]) * 2 + 2 * n + 1]
@@ -201,7 +201,7 @@ def burn(rules, pool, words, f64, i32, u32, f32, i8, base, env, lane, n):
     f64[loss] = total
 
 
-@inlined
+@inline_helper
 def is_open(u32, gate, cell, k):
     """Whether breaks leave direction k of a cell open."""
     return (u32[gate + cell] >> np.uint32(k)) & np.uint32(1) != np.uint32(0)
@@ -232,7 +232,7 @@ def cut_off(rules, pool, words, i32, u32, f32, i8, base, cell, arrivals, ways, f
     return lost
 
 
-@inlined
+@inline_helper
 def take_off(i32, f32, i8, cell, arrivals, ways, fill, gone, lost):
     """Unburn a cell and append it to the list `gone`."""
     f32[arrivals + cell] = fill

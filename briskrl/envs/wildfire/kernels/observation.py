@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined, kernel
+from briskrl.compiler.jit import helper, inline_helper, kernel
 from briskrl.envs.kernels.step_loop import at_address
 from briskrl.envs.wildfire.kernels.episode import (
     BUDGET,
@@ -65,7 +65,7 @@ def show(rules, pool, treated, at, land, budget, shown, to):
                 shown[first + cell] = np.float32(1.0) if done else np.float32(0.0)
 
 
-@inlined
+@inline_helper
 def budget_left(i32, base):
     """Share of the budget that is left."""
     left = i32[base * 2 + BUDGET] - i32[base * 2 + SPENT]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined
+from briskrl.compiler.jit import helper, inline_helper
 
 BUCKETS = 512
 NONE, EXPANDED = -1, -2
@@ -41,25 +41,25 @@ def scratch_words(cells, width, reach):
     return -(-words // 16) * 16
 
 
-@inlined
+@inline_helper
 def arrivals_at(base, width, reach):
     """Word of the first arrival time."""
     return base + SCRATCH_SCALARS + reach * width + reach
 
 
-@inlined
+@inline_helper
 def burned_at(base, cells, width, reach):
     """Word of the first burned cell."""
     return base + SCRATCH_SCALARS + cells + 2 * (reach * width + reach) + 2 * cells
 
 
-@inlined
+@inline_helper
 def parents_at(base, cells, width, reach):
     """Word of the first predecessor."""
     return burned_at(base, cells, width, reach) + cells
 
 
-@inlined
+@inline_helper
 def ways_at(base, cells, width, reach):
     """Byte of the first direction that fire came in."""
     after_heads = burned_at(base, cells, width, reach) + 3 * cells + BUCKETS + 1
@@ -78,19 +78,19 @@ def clear_scratch(i32, f32, base, cells, width, reach, fill):
         i32[heads + b] = NONE
 
 
-@inlined
+@inline_helper
 def fill_of(limit):
     """What cells hold that have not burned: the first number after the duration."""
     return np.nextafter(limit, np.float32(np.inf))
 
 
-@inlined
+@inline_helper
 def scale_of(limit):
     """Buckets per minute."""
     return np.float32(BUCKETS) / limit
 
 
-@inlined
+@inline_helper
 def enqueue(i32, after, before, heads, cell, place):
     """Put a cell first into a bucket."""
     first = np.int64(i32[heads + place])
@@ -301,7 +301,7 @@ def clear_bit(bits, at, cell):
     bits[at + (cell >> 6)] &= ~(ONE << np.uint64(cell & 63))
 
 
-@inlined
+@inline_helper
 def has_bit(bits, at, cell):
     """Whether the bit of a cell is set."""
     return (bits[at + (cell >> 6)] >> np.uint64(cell & 63)) & ONE != ZERO

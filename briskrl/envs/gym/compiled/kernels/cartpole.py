@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from briskrl.compiler.jit import inlined
+from briskrl.compiler.jit import inline_helper
 from briskrl.envs.cartpole.kernels.step import ANGLE_LIMIT, START, X_LIMIT, move, observe
 from briskrl.envs.gym.compiled.kernels.step import R_OWN, STATE, draw_uniform, step_of
 from briskrl.envs.kernels.step_loop import share_of
@@ -17,7 +17,7 @@ R_SUTTON_BARTO = R_OWN
 """Whether a step is worth 0 and a fall -1, instead of 1 for every step."""
 
 
-@inlined
+@inline_helper
 def advance(rules, f64, at, action):
     """Move a cart and its pole."""
     angle = f64[at + 2]
@@ -28,7 +28,7 @@ def advance(rules, f64, at, action):
     return (-1.0 if over else 0.0), over
 
 
-@inlined
+@inline_helper
 def begin(words, f64, base):
     """Draw the four numbers of a new episode."""
     for k in range(NUM_STATE):

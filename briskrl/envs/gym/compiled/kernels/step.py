@@ -11,7 +11,7 @@ from types import FunctionType
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inlined, kernel
+from briskrl.compiler.jit import helper, inline_helper, kernel
 from briskrl.envs.kernels.episode_log import record, tick
 
 STATE_HIGH, STATE_LOW, INC_HIGH, INC_LOW, COUNTERS, RETURN, STATE = range(7)
@@ -34,7 +34,7 @@ _LOW_HALF = np.uint64(0xFFFFFFFF)
 _U11, _U32, _U58, _U63, _U64 = (np.uint64(n) for n in (11, 32, 58, 63, 64))
 
 
-@inlined
+@inline_helper
 def high_word(a, b):
     """The upper 64 of the 128 bits of a product."""
     a_low, a_high = a & _LOW_HALF, a >> _U32
@@ -44,7 +44,7 @@ def high_word(a, b):
     return a_high * b_high + (middle >> _U32) + (other >> _U32)
 
 
-@inlined
+@inline_helper
 def draw_word(words, base):
     """64 random bits of NumPy's PCG64 in the row at `base`, which moves on."""
     high, low = words[base + STATE_HIGH], words[base + STATE_LOW]
@@ -57,7 +57,7 @@ def draw_word(words, base):
     return (mixed >> turn) | (mixed << ((_U64 - turn) & _U63))
 
 
-@inlined
+@inline_helper
 def draw_uniform(words, base, low, high):
     """A float64 as NumPy's `Generator.uniform(low, high)` gives it."""
     return low + (high - low) * (np.float64(draw_word(words, base) >> _U11) * 2.0**-53)
