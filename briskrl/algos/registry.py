@@ -62,8 +62,8 @@ for _name, _preset in PPO_PRESETS.items():
         _name,
         AlgoEntry(
             summary=_ON_POLICY_SUMMARIES[_name],
-            config="briskrl.algos.ppo.config:OnPolicyConfig",
-            factory="briskrl.algos.ppo.agent:OnPolicyAgent",
+            config="briskrl.algos.ppo.config:PPOConfig",
+            factory="briskrl.algos.ppo.agent:PPO",
             policy="briskrl.algos.ppo.policy:StochasticPolicy",
             preset=_preset,
             # PPO takes few large steps, which many games steady; the others take many small ones.

@@ -46,7 +46,7 @@ class Categorical:
             log_prob=np.zeros(ROWS),
             moved=np.zeros(ROWS),
             ratio=np.zeros(ROWS),
-            grad=np.zeros(ROWS),
+            log_prob_grad=np.zeros(ROWS),
         )
 
     def columns(self, action: Array) -> Array:

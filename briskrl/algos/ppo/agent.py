@@ -38,7 +38,7 @@ from briskrl.nets.safe_adam import SafeAdam
 
 
 class PPO:
-    """Policy and value learning from fresh rollouts; see OnPolicyConfig for the options."""
+    """Policy and value learning from fresh rollouts; see PPOConfig for the options."""
 
     def __init__(
         self, config: PPOConfig, spec: EnvSpec, streams: Streams, compute: Compute

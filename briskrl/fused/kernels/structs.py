@@ -76,7 +76,7 @@ class Workspace(NamedTuple):
 
     out: Any
     """Inputs and outputs of the layers, matrices of TILE_ROWS rows."""
-    grad: Any
+    out_grad: Any
     """d loss / d out, laid out alike."""
     gradient: Any
     """Sums over tiles of d loss / d weight, if that does not lie flat, and of d loss / d bias

@@ -32,7 +32,7 @@ class Softmax(NamedTuple):
     """(ROWS,) how far that is from where it is anchored."""
     ratio: Any
     """(ROWS,) exp(moved): how much likelier actions have become."""
-    grad: Any
+    log_prob_grad: Any
     """(ROWS,) d loss / d log_prob"""
 
 

@@ -28,7 +28,7 @@ def _surrogate(ratio, weighted_advantage, clip):
 @helper
 def _logit_grads(ends, action, rows, bonus, space, out):
     """Write gradients of logits: those of log probabilities, times `grad`, and of entropies."""
-    grad = space.grad
+    grad = space.log_prob_grad
     for d in range(ends.shape[0]):
         begin = _begin_of(ends, d)
         for i in range(begin, ends[d]):
@@ -58,7 +58,7 @@ def _policy_loss(rows, old_log_prob, weight, advantage, settings, space, sums):
     """Fill in ratios and gradients of a block, and add to sums what concerns the policy."""
     clip, _, _, _, count = settings
     moved, ratio = space.moved[:rows], space.ratio[:rows]
-    grad, log_prob = space.grad, space.log_prob
+    grad, log_prob = space.log_prob_grad, space.log_prob
     gains, divergence, clipped = 0.0, 0.0, 0
     for r in range(rows):
         moved[r] = log_prob[r] - old_log_prob[r]
