@@ -29,10 +29,10 @@ from msgspec import Meta
 
 from briskrl.bench.compare import Duel
 from briskrl.cli.train import read_words
-from briskrl.tune.config import TuneConfig
-from briskrl.tune.run import find_space, tune
-from briskrl.tune.space import Point
-from briskrl.tune.trials import TrialError, Trials
+from briskrl.tuning.config import TuneConfig
+from briskrl.tuning.run import find_space, tune
+from briskrl.tuning.space import Point
+from briskrl.tuning.trials import TrialError, Trials
 
 AGAIN = 8
 """Points of the grid that are measured again."""

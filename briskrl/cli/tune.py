@@ -19,11 +19,11 @@ from briskrl.core.config import to_toml
 from briskrl.core.config_file import PARSERS
 from briskrl.core.errors import ConfigError
 from briskrl.core.format import columns, count, duration
-from briskrl.tune.config import TuneConfig
+from briskrl.tuning.config import TuneConfig
 
 if TYPE_CHECKING:
-    from briskrl.tune.run import Outcome
-    from briskrl.tune.search import Progress
+    from briskrl.tuning.run import Outcome
+    from briskrl.tuning.search import Progress
 
 HELP = """\
 Find the settings that train fastest on this machine, prove it, and write them to a file.
@@ -70,7 +70,7 @@ def run(argv: list[str]) -> int:
     path = Path(settings.out or _default_name(config.env, config.algo))
     _check_writable(path, settings.force)
     from briskrl.training.signals import StopRequest
-    from briskrl.tune.run import tune
+    from briskrl.tuning.run import tune
 
     show_progress = _reporter(sys.stderr)
     try:
@@ -91,7 +91,7 @@ def run(argv: list[str]) -> int:
 
 def report(outcome: Outcome, settings: TuneConfig, path: Path) -> str:
     """What was found, for people."""
-    from briskrl.tune.space import KINDS
+    from briskrl.tuning.space import KINDS
 
     lines = [_verdict(outcome, settings)]
     if outcome.is_proven:

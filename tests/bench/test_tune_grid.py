@@ -12,8 +12,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from briskrl.tune.space import Point
-from briskrl.tune.trials import TrialError
+from briskrl.tuning.space import Point
+from briskrl.tuning.trials import TrialError
 from tests.cli.conftest import ROOT, environment
 
 

@@ -16,7 +16,7 @@ from briskrl.cli.flags import clashes
 from briskrl.cli.main import main
 from briskrl.cli.train import _all_classes
 from briskrl.training.resolve import load_config
-from briskrl.tune.config import TuneConfig
+from briskrl.tuning.config import TuneConfig
 from tests.cli.conftest import SMALL, Brisk, environment
 
 POOR = ("tune", "snake", *SMALL, "--engine", "torch", "--keep", "threads,overlap", "--fresh")

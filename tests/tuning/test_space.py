@@ -12,8 +12,8 @@ from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.config import to_dict
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.tune.config import TuneConfig
-from briskrl.tune.space import Space, most_replaying
+from briskrl.tuning.config import TuneConfig
+from briskrl.tuning.space import Space, most_replaying
 
 
 def space(config: TrainConfig, *, cores: int = 2, fused: bool = True, **settings: Any) -> Space:

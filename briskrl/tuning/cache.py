@@ -16,8 +16,8 @@ from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.config import to_toml
 from briskrl.training.config import TrainConfig
 from briskrl.training.machine_profile import fingerprint, keep, profile_path
-from briskrl.tune.config import Objective
-from briskrl.tune.space import Value
+from briskrl.tuning.config import Objective
+from briskrl.tuning.space import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from briskrl.algos.ppo.config import PPOConfig
 from briskrl.envs.gym.compiled.lookup import offer
 from briskrl.envs.gym.env_factory import EnvRecipe
 from briskrl.training.config import TrainConfig
-from briskrl.tune.config import TuneConfig
+from briskrl.tuning.config import TuneConfig
 
 SMALLEST = 8
 """Fewest environments tried; one call steps them all, so fewer only raise the cost of the call."""

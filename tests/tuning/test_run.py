@@ -13,13 +13,13 @@ import pytest
 from briskrl.core.errors import ConfigError
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.tune import run as module
-from briskrl.tune.cache import recall, target_key
-from briskrl.tune.config import TuneConfig
-from briskrl.tune.run import Outcome, Tuning, tune
-from briskrl.tune.search import Progress
-from briskrl.tune.space import Point, Space
-from briskrl.tune.trials import TrialError
+from briskrl.tuning import run as module
+from briskrl.tuning.cache import recall, target_key
+from briskrl.tuning.config import TuneConfig
+from briskrl.tuning.run import Outcome, Tuning, tune
+from briskrl.tuning.search import Progress
+from briskrl.tuning.space import Point, Space
+from briskrl.tuning.trials import TrialError
 
 CONFIG = complete(TrainConfig(num_envs=8, engine="torch"))
 

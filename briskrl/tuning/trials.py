@@ -23,8 +23,8 @@ from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
 from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
-from briskrl.tune.config import Objective
-from briskrl.tune.space import Point, Space
+from briskrl.tuning.config import Objective
+from briskrl.tuning.space import Point, Space
 
 FEWEST_OPEN, MOST_OPEN = 2, 10
 """Sessions open at a time; each holds a replay memory, some hold processes."""

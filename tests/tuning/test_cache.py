@@ -9,8 +9,8 @@ import pytest
 
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.tune import cache as memory
-from briskrl.tune.cache import Remembered, recall, remember, target_key, tune_file
+from briskrl.tuning import cache as memory
+from briskrl.tuning.cache import Remembered, recall, remember, target_key, tune_file
 
 FOUND = Remembered({"num_envs": 256, "engine": "fused", "overlap": True}, 2.0, 1.9, 2.1, 12, "now")
 

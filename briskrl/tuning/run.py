@@ -16,11 +16,11 @@ from briskrl.training.config import TrainConfig
 from briskrl.training.machine_profile import num_cores
 from briskrl.training.storage.run_metadata import timestamp
 from briskrl.training.trainer import Trainer
-from briskrl.tune.cache import Remembered, recall, remember, target_key
-from briskrl.tune.config import TuneConfig
-from briskrl.tune.search import Findings, Progress, Search
-from briskrl.tune.space import Point, Space
-from briskrl.tune.trials import TrialError, Trials, for_trial
+from briskrl.tuning.cache import Remembered, recall, remember, target_key
+from briskrl.tuning.config import TuneConfig
+from briskrl.tuning.search import Findings, Progress, Search
+from briskrl.tuning.space import Point, Space
+from briskrl.tuning.trials import TrialError, Trials, for_trial
 
 SHORTEST_SLICE_S, LONGEST_SLICE_S = 0.05, 0.25
 SLICES = 500

@@ -11,10 +11,10 @@ import torch
 
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.tune import trials as module
-from briskrl.tune.config import TuneConfig
-from briskrl.tune.space import Space
-from briskrl.tune.trials import TrialError, Trials, cpu_seconds, for_trial
+from briskrl.tuning import trials as module
+from briskrl.tuning.config import TuneConfig
+from briskrl.tuning.space import Space
+from briskrl.tuning.trials import TrialError, Trials, cpu_seconds, for_trial
 
 TINY = TrainConfig(
     num_envs=16, engine="fused", algo_config={"net": [8], "learning_starts": 5000, "batch_size": 8}

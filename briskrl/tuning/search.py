@@ -20,8 +20,8 @@ from typing import Protocol
 import numpy as np
 
 from briskrl.bench.compare import estimate
-from briskrl.tune.space import Point
-from briskrl.tune.trials import TrialError
+from briskrl.tuning.space import Point
+from briskrl.tuning.trials import TrialError
 
 REFERENCE_EVERY = 3
 """Points of the scan between two slices of the start."""

@@ -8,9 +8,9 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from briskrl.tune.search import Progress, Search
-from briskrl.tune.space import Point
-from briskrl.tune.trials import TrialError
+from briskrl.tuning.search import Progress, Search
+from briskrl.tuning.space import Point
+from briskrl.tuning.trials import TrialError
 
 AXES: dict[str, tuple[object, ...]] = {
     "num_envs": (8, 16, 32, 64, 128, 256, 512, 1024),
