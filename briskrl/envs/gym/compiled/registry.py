@@ -14,7 +14,7 @@ from briskrl.envs.gym.env_factory import EnvRecipe, GymEnv
 
 _HERE = "briskrl.envs.gym.compiled"
 STAND_INS = {
-    "gymnasium.envs.classic_control.cartpole:CartPoleEnv": f"{_HERE}.cartpole.stand_in:CARTPOLE",
+    "gymnasium.envs.classic_control.cartpole:CartPoleEnv": f"{_HERE}.cartpole:CARTPOLE",
 }
 """Addresses by the entry points that Gymnasium registers; whatever the ids are, and the limits."""
 
