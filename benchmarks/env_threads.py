@@ -16,7 +16,7 @@ from contextlib import closing
 
 from briskrl.bench import recorded_play as tapes
 from briskrl.bench.env import replay
-from briskrl.bench.recorded_play import Tape
+from briskrl.bench.recorded_play import Recording
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.config import SnakeConfig
@@ -26,7 +26,7 @@ from briskrl.envs.snake.env import SnakeVecEnv
 class Player:
     """Games that play the recorded stretch as often as they are asked."""
 
-    def __init__(self, tape: Tape, config: SnakeConfig, num_envs: int, threads: int) -> None:
+    def __init__(self, tape: Recording, config: SnakeConfig, num_envs: int, threads: int) -> None:
         self._tape = tape
         self._env = SnakeVecEnv(num_envs, config=config, threads=threads)
         self._out = StepBuffers.allocate(self._env.env_spec, num_envs)

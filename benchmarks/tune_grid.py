@@ -27,7 +27,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from briskrl.bench.compare import Duel
+from briskrl.bench.compare import PairedComparison
 from briskrl.cli.train import read_words
 from briskrl.tuning.config import TuneConfig
 from briskrl.tuning.run import find_space, tune
@@ -106,10 +106,12 @@ def main(argv: list[str]) -> None:
             settings = TuneConfig(budget=bench.budget, fresh=True)
             outcome = tune(replace(config, seed=config.seed + repeat), settings)
             winner = next(p for p in space.points if p.values == outcome.best.values)
-            duel = Duel(lambda: trials.rate(best), lambda point=winner: trials.rate(point))
+            comparison = PairedComparison(
+                lambda: trials.rate(best), lambda point=winner: trials.rate(point)
+            )
             for _ in range(bench.pairs if winner != best else 0):
-                duel.pair()
-            told = duel.estimate()
+                comparison.pair()
+            told = comparison.estimate()
             ratio = f"{told.ratio:.3f} ({told.low:.3f} to {told.high:.3f})"
             gain = outcome.gain
             gained = (

@@ -97,9 +97,12 @@ def main(argv: list[str]) -> None:
             for what in (lambda curve: curve.scores[-1], lambda curve: fmean(curve.scores)):
                 scores = [what(curve) for curve in curves]
                 mean = mean_of(scores)
-                reach = "" if mean.reach is None else f" ± {mean.reach:.1f}"
+                half_width = "" if mean.half_width is None else f" ± {mean.half_width:.1f}"
                 chance = rank_test([what(curve) for curve in first], scores)
-                cells += [f"{mean.mean:.1f}{reach}", "-" if curves is first else f"{chance:.2f}"]
+                cells += [
+                    f"{mean.mean:.1f}{half_width}",
+                    "-" if curves is first else f"{chance:.2f}",
+                ]
             print(f"| {' | '.join(cells)} |")
     print(
         f"\nMeans over {args.seeds} seeds with 95 % intervals; each score is the mean of {GAMES} "

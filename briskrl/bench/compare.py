@@ -69,12 +69,12 @@ def estimate(logs: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
     pulled_in = np.clip(ordered, kept[0], kept[-1])
     squares = float(((pulled_in - pulled_in.mean()) ** 2).sum())
     error = sqrt(squares / (len(kept) * (len(kept) - 1)))
-    reach = student(len(kept) - 1, confidence) * error
+    half_width = t_quantile(len(kept) - 1, confidence) * error
     # Hardly two pairs are equal to the last digit; if so, the interval is a point.
-    return Estimate(exp(middle), exp(middle - reach), exp(middle + reach), count)
+    return Estimate(exp(middle), exp(middle - half_width), exp(middle + half_width), count)
 
 
-class Duel:
+class PairedComparison:
     """Slices of two sides in turns; who begins changes from pair to pair, so that drift cancels.
 
     Args:
@@ -138,7 +138,7 @@ class Duel:
 
 
 @cache
-def student(freedom: int, confidence: float = CONFIDENCE) -> float:
+def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
     """How many standard errors an interval of a mean reaches to each side (Student 1908)."""
     low, high = 0.0, 1.0
     while _within(high, freedom) < confidence:
@@ -203,7 +203,7 @@ class Mean:
     runs: int
 
     @property
-    def reach(self) -> float | None:
+    def half_width(self) -> float | None:
         """Half the width of the interval."""
         return None if self.high is None else self.high - self.mean
 
@@ -215,5 +215,5 @@ def mean_of(values: Sequence[float]) -> Mean | None:
     middle, count = fmean(values), len(values)
     if count == 1:
         return Mean(middle, None, None, 1)
-    reach = student(count - 1) * stdev(values) / sqrt(count)
-    return Mean(middle, middle - reach, middle + reach, count)
+    half_width = t_quantile(count - 1) * stdev(values) / sqrt(count)
+    return Mean(middle, middle - half_width, middle + half_width, count)

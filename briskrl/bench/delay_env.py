@@ -17,7 +17,7 @@ PACKAGE = "briskrl.bench.delay_env"
 Info = dict[str, Any]
 
 
-class PacedEnv(gymnasium.Env[Floats, np.int64]):
+class DelayEnv(gymnasium.Env[Floats, np.int64]):
     """Observes noise; episodes last 200 steps.
 
     Args:

@@ -9,7 +9,7 @@ import numpy as np
 
 from briskrl.bench import recorded_play as tapes
 from briskrl.bench.config import EnvBench
-from briskrl.bench.recorded_play import Tape
+from briskrl.bench.recorded_play import Recording
 from briskrl.bench.stopwatch import Stopwatch, per_second
 from briskrl.core.types import StepBuffers
 from briskrl.envs.native import NativeVecEnv
@@ -95,11 +95,11 @@ def measure_env(bench: EnvBench, name: str = "snake", settings: Any = None) -> E
     )
 
 
-def replay(tape: Tape, env: NativeVecEnv, out: StepBuffers, watch: Stopwatch) -> None:
+def replay(tape: Recording, env: NativeVecEnv, out: StepBuffers, watch: Stopwatch) -> None:
     """Play the tape once from its beginning, with the steps on the watch.
 
     Raises:
-        TapeError: The games ended otherwise than recorded.
+        ReplayError: The games ended otherwise than recorded.
     """
     env.set_state(tape.state)
     step = env.step_into

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from briskrl.bench.compare import Duel
+from briskrl.bench.compare import PairedComparison
 from briskrl.bench.config import ShareBench
-from briskrl.bench.padded_cartpole import DisguisedCartPole
+from briskrl.bench.padded_cartpole import PaddedCartPole
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase
 from briskrl.envs.base import VecEnv
@@ -61,21 +61,21 @@ def measure_share(config: TrainConfig, bench: ShareBench) -> ShareFigures:
             raise ConfigError("The environment must be one that steps all of its games together.")
         # Both sides have the engine that suits the first one.
         settled = replace(config, engine=ours.engine)
-        carts = DisguisedCartPole(spec, config.num_envs, threads=config.num_threads)
+        carts = PaddedCartPole(spec, config.num_envs, threads=config.num_threads)
         stand_in = _Side(settled, carts)
         stack.callback(stand_in.close)
         rounds = ours.rounds_in(bench.seconds)
-        duel = Duel(_slice(stand_in, rounds), _slice(ours, rounds))
+        comparison = PairedComparison(_slice(stand_in, rounds), _slice(ours, rounds))
         for _ in range(bench.slices):
-            duel.pair()
-        found = duel.estimate()
+            comparison.pair()
+        found = comparison.estimate()
         known = bench.slices > 1
         return ShareFigures(
             ratio=found.ratio,
             ratio_low=found.low if known else None,
             ratio_high=found.high if known else None,
-            steps_per_cpu_s=float(np.median(duel.new_rates)),
-            cartpole_steps_per_cpu_s=float(np.median(duel.old_rates)),
+            steps_per_cpu_s=float(np.median(comparison.new_rates)),
+            cartpole_steps_per_cpu_s=float(np.median(comparison.old_rates)),
             env_share=ours.env_share,
             cartpole_env_share=stand_in.env_share,
             env=config.env,

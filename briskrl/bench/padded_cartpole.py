@@ -16,7 +16,7 @@ BYTE_SCALE, BYTE_MIDDLE = 32.0, 128.0
 """How the cart's numbers are shown where observations are bytes."""
 
 
-class DisguisedCartPole:
+class PaddedCartPole:
     """N compiled carts with observations, actions and masks of another environment's shapes.
 
     Observations are the cart's four numbers and then zeros. Action a of the other environment

@@ -25,7 +25,7 @@ class ProcessDiedError(BriskError):
     """The process ended without being told to; its own words are on standard error."""
 
 
-class Ordered:
+class BenchProcess:
     """A process by its command; it ends with the context.
 
     Args:
@@ -70,7 +70,7 @@ class Ordered:
     ) -> None:
         self.close()
 
-    def order(self, line: str) -> dict[str, Any]:
+    def request(self, line: str) -> dict[str, Any]:
         """Let it work and wait; returns its answer.
 
         Raises:

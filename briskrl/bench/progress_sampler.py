@@ -16,7 +16,7 @@ RSS_EVERY = 64
 """Asking the kernel for the memory in use takes microseconds, so not every sample does."""
 
 
-class Samples:
+class ProgressSampler:
     """A training hook that notes how far the run is and what it has cost.
 
     Nothing it keeps grows while the run goes on: the growth of memory it reports is the run's.

@@ -31,12 +31,12 @@ RANDOM_SHARE = 0.5
 """Share of random moves in other games, so that episodes end at all sorts of times."""
 
 
-class TapeError(RuntimeError):
+class ReplayError(RuntimeError):
     """A replay did not end like the recording: the figures would be those of another play."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tape:
+class Recording:
     """Where the recording begins, what was done, and how it ended."""
 
     state: Mapping[str, Array]
@@ -51,7 +51,7 @@ class Tape:
     """Mean length of the snakes over the whole recording; 0 in other games."""
 
 
-def record(config: SnakeConfig, num_envs: int, seed: int) -> Tape:
+def record(config: SnakeConfig, num_envs: int, seed: int) -> Recording:
     """Play new games until the snakes are long enough, then record until they are too long."""
     env = SnakeVecEnv(num_envs, config=replace(config, obs="flood", actions="relative"))
     out = StepBuffers.allocate(env.env_spec, num_envs)
@@ -69,12 +69,12 @@ def record(config: SnakeConfig, num_envs: int, seed: int) -> Tape:
         actions.append(heuristic_actions(out.obs))
         env.step_into(actions[-1], out)
         lengths.append(_mean_length(env))
-    return Tape(state, actions, end_of(env), env.drain_stats(), float(np.mean(lengths)))
+    return Recording(state, actions, end_of(env), env.drain_stats(), float(np.mean(lengths)))
 
 
 def record_family(
     name: str, num_envs: int, seed: int, *, threads: int, config: Any = None, who: str = "auto"
-) -> tuple[Tape, NativeVecEnv]:
+) -> tuple[Recording, NativeVecEnv]:
     """Play games of a native family for a while, then record; also the environment they were in.
 
     The family's best hand-written player plays, or the one asked for, with some random moves.
@@ -96,7 +96,7 @@ def record_family(
     state = env.get_state()
     env.set_state(state)
     actions = [mover.move() for _ in range(MOST_STEPS)]
-    return Tape(state, actions, end_of(env), env.drain_stats(), 0.0), env
+    return Recording(state, actions, end_of(env), env.drain_stats(), 0.0), env
 
 
 def _player(family: EnvFamily, who: str) -> Player | None:
@@ -144,11 +144,11 @@ def _mean_length(env: SnakeVecEnv) -> float:
     return float(env.peek()["length"].mean())
 
 
-def check(tape: Tape, env: NativeVecEnv) -> None:
+def check(tape: Recording, env: NativeVecEnv) -> None:
     """Make sure that a replay ended like the recording.
 
     Raises:
-        TapeError: It did not.
+        ReplayError: It did not.
     """
     end, episodes = end_of(env), env.drain_stats()
     pairs = [(name, end[name], tape.end[name]) for name in tape.end]
@@ -158,4 +158,4 @@ def check(tape: Tape, env: NativeVecEnv) -> None:
     ]
     wrong = [name for name, got, wanted in pairs if not np.array_equal(got, wanted)]
     if wrong:
-        raise TapeError(f"The replay went another way than the recording: {', '.join(wrong)}.")
+        raise ReplayError(f"The replay went another way than the recording: {', '.join(wrong)}.")

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import process_time
 from typing import TextIO
 
-from briskrl.bench.process import Ordered
+from briskrl.bench.process import BenchProcess
 from briskrl.training.loop import train
 from briskrl.training.recorder import RunRecorder
 from briskrl.training.resolve import load_config
@@ -31,7 +31,7 @@ class Turn:
     updates: int
 
 
-class Fresh(Ordered):
+class ReplicaProcess(BenchProcess):
     """A training process that works only during `turn`, and ends with the context.
 
     When made it has warmed up and done its first iteration.
@@ -54,7 +54,7 @@ class Fresh(Ordered):
         Raises:
             ProcessDiedError: It has ended.
         """
-        self.at = Turn(**self.order(str(iterations)))
+        self.at = Turn(**self.request(str(iterations)))
         return self.at
 
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 import psutil
 
 from briskrl.bench.compare import Pair
-from briskrl.bench.replica_process import Fresh
+from briskrl.bench.replica_process import ReplicaProcess
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.core.phase import Phase
 from briskrl.training.recorder import RunRecorder
@@ -55,7 +55,7 @@ class Beginning:
     """CPU seconds per iteration in the second fifth."""
 
 
-class Relay:
+class SteadinessHook:
     """A training hook that lets fresh processes train in turns with the run it is called for.
 
     The run trains two fifths alone. In its third fifth it meets the first episodes of fresh
@@ -121,7 +121,7 @@ class Relay:
 
     def _meet_starts(
         self, run: RunRecorder, stack: ExitStack, begin: Beginning
-    ) -> Iterations[Fresh | None]:
+    ) -> Iterations[ReplicaProcess | None]:
         """Meet the first episodes of as many fresh runs as there is room for; returns the last."""
         fresh, end = None, 3 * self._fifth
         while (
@@ -135,7 +135,7 @@ class Relay:
         return fresh
 
     def _meet_start(
-        self, run: RunRecorder, fresh: Fresh, begin: Beginning
+        self, run: RunRecorder, fresh: ReplicaProcess, begin: Beginning
     ) -> Iterations[list[Pair]]:
         size, length = _iterations(EARLY_TURN_S, begin), begin.length or 0
         while not fresh.at.updates:
@@ -151,7 +151,9 @@ class Relay:
             pairs.append((yield from self._pair(run, fresh, count, swap=len(pairs) % 2 == 0)))
         return pairs
 
-    def _approach(self, run: RunRecorder, fresh: Fresh, begin: Beginning) -> Iterations[None]:
+    def _approach(
+        self, run: RunRecorder, fresh: ReplicaProcess, begin: Beginning
+    ) -> Iterations[None]:
         """Bring the fresh run to its second fifth and this one to its last."""
         size = _iterations(APPROACH_TURN_S, begin)
         counters, last = run.trainer.counters, self._total - self._fifth
@@ -161,7 +163,7 @@ class Relay:
         yield from _until(run, last)
 
     def _meet_fifth(
-        self, run: RunRecorder, fresh: Fresh, begin: Beginning
+        self, run: RunRecorder, fresh: ReplicaProcess, begin: Beginning
     ) -> Iterations[list[Pair]]:
         size, pairs, left = _iterations(LATE_TURN_S, begin), list[Pair](), self._fifth
         while left:
@@ -170,7 +172,9 @@ class Relay:
             left -= count
         return pairs
 
-    def _pair(self, run: RunRecorder, fresh: Fresh, count: int, *, swap: bool) -> Iterations[Pair]:
+    def _pair(
+        self, run: RunRecorder, fresh: ReplicaProcess, count: int, *, swap: bool
+    ) -> Iterations[Pair]:
         """A turn of each; swapping every other pair keeps a drift of the machine out."""
         if swap:
             self._turn(run, fresh, count)
@@ -179,14 +183,14 @@ class Relay:
             self._turn(run, fresh, count)
         return Pair(old_s, fresh.at.cpu_s)
 
-    def _start(self, run: RunRecorder, stack: ExitStack) -> Fresh:
+    def _start(self, run: RunRecorder, stack: ExitStack) -> ReplicaProcess:
         """A fresh process instead of the one before."""
         with self._pause(run):
             stack.close()
             folder = self._folder / f"fresh-{len(self.starts)}"
-            return stack.enter_context(Fresh(run.folder.config_path, folder))
+            return stack.enter_context(ReplicaProcess(run.folder.config_path, folder))
 
-    def _turn(self, run: RunRecorder, fresh: Fresh, count: int) -> None:
+    def _turn(self, run: RunRecorder, fresh: ReplicaProcess, count: int) -> None:
         with self._pause(run):
             fresh.turn(count)
 

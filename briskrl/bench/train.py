@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from briskrl.bench.compare import cost_ratio, standard_error
-from briskrl.bench.progress_sampler import Samples, early_speed, late_cost_ratio
-from briskrl.bench.steadiness import Relay
+from briskrl.bench.progress_sampler import ProgressSampler, early_speed, late_cost_ratio
+from briskrl.bench.steadiness import SteadinessHook
 from briskrl.bench.stopwatch import per_second
 from briskrl.core.errors import ConfigError
 from briskrl.training.config import TrainConfig
@@ -78,10 +78,10 @@ def measure_train(config: TrainConfig) -> TrainFigures:
     if steps is None:
         raise ConfigError("A benchmark needs to know its length: say how many with --steps.")
     config = replace(config, checkpoint_seconds=0.0)
-    samples = Samples(steps=steps, num_envs=config.num_envs)
+    samples = ProgressSampler(steps=steps, num_envs=config.num_envs)
     with TemporaryDirectory(prefix="brisk-bench-") as name:
         folder = Path(name)
-        relay = Relay(
+        relay = SteadinessHook(
             iterations=-(-steps // config.num_envs),
             episodes=EPISODES_EARLY_PER_ENV * config.num_envs,
             folder=folder,
@@ -94,7 +94,7 @@ def measure_train(config: TrainConfig) -> TrainFigures:
 
 
 def _figures(
-    config: TrainConfig, result: RunResult, samples: Samples, relay: Relay
+    config: TrainConfig, result: RunResult, samples: ProgressSampler, relay: SteadinessHook
 ) -> TrainFigures:
     early = early_speed(
         samples.env_steps,

@@ -17,7 +17,7 @@ from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 
-class OurLoop:
+class BenchTrainLoop:
     """What `brisk train` does between warm-up and the end, logs included.
 
     Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from briskrl.bench.config import (
@@ -19,6 +20,7 @@ from briskrl.cli.tables import tell
 from briskrl.core.config import build, field_hints
 from briskrl.core.errors import BriskError, ConfigError, nearest
 from briskrl.core.format import columns
+from briskrl.core.registry import load_from_checkout
 from briskrl.training.resolve import env_config_class
 
 TRAIN_STEPS = 2_000_000
@@ -322,8 +324,7 @@ def _legacy(words: list[str]) -> int:
     parser = _parser("legacy", LEGACY_HELP, LEGACY_EXAMPLES, LegacyBench)
     args = parser.parse(words)
     bench = build(LegacyBench, flag_layer(args, {"": LegacyBench}).values)
-    from briskrl.bench.versus import measure_legacy
-
+    measure_legacy = _from_checkout("legacy").measure_legacy
     wait_s = 2 * (bench.slices + 1) * bench.seconds + 5
     return tell(lambda: measure_legacy(bench), as_json=args.json, wait_s=wait_s)
 
@@ -332,11 +333,14 @@ def _peers(words: list[str]) -> int:
     parser = _parser("peers", PEERS_HELP, PEERS_EXAMPLES, PeersBench)
     args = parser.parse(words)
     bench = build(PeersBench, flag_layer(args, {"": PeersBench}).values)
-    from briskrl.bench.peers import measure_peers
-
+    measure_peers = _from_checkout("peers").measure_peers
     sides = {"dqn": 3, "ppo": 6, "whole": 3, "step": 2, None: 9}[bench.only]
     wait_s = sides * (bench.slices + 1) * bench.seconds + 10
     return tell(lambda: measure_peers(bench), as_json=args.json, wait_s=wait_s)
+
+
+def _from_checkout(name: str) -> ModuleType:
+    return load_from_checkout(f"benchmarks.{name}.compare", f"brisk bench {name}")
 
 
 def _rollout(words: list[str]) -> int:

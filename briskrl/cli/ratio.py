@@ -101,8 +101,8 @@ def _show(value: Mean | None, *, whole: bool = False) -> str:
     if value is None:
         return "-"
     write = count if whole else _plain
-    reach = "" if value.reach is None else f" ± {write(value.reach)}"
-    return f"{write(value.mean)}{reach}"
+    half_width = "" if value.half_width is None else f" ± {write(value.half_width)}"
+    return f"{write(value.mean)}{half_width}"
 
 
 def _plain(value: float) -> str:

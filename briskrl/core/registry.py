@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
 
 from briskrl.core.errors import ConfigError, nearest
@@ -16,6 +19,29 @@ def load_object(address: str) -> Any:
     """The object at "module:name"."""
     module, _, name = address.partition(":")
     return getattr(import_module(module), name)
+
+
+def load_from_checkout(module: str, command: str) -> ModuleType:
+    """Import a module of the `benchmarks` folder, which a checkout has and the wheel has not.
+
+    Args:
+        module: Full name, such as "benchmarks.legacy.compare".
+        command: The command that needs it, for the message.
+
+    Raises:
+        ConfigError: briskrl is not installed from a checkout.
+    """
+    root = Path(__file__).parents[2]
+    if not root.joinpath(*module.split(".")).with_suffix(".py").exists():
+        folder = "/".join(module.split(".")[:-1])
+        raise ConfigError(
+            f"`{command}` runs from a checkout of the briskrl repository only: its code is in the "
+            f"folder {folder}, which is not part of the installed package. Clone the repository "
+            "and install it with: pip install -e ."
+        )
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    return import_module(module)
 
 
 class Registry(Generic[T]):

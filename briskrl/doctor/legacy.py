@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from briskrl.algos.dqn.config import DQNConfig
-from briskrl.bench.legacy import (
+from benchmarks.legacy.trainer import (
     LegacyReplay,
     LegacyTrainer,
     Transitions,
@@ -22,6 +21,7 @@ from briskrl.bench.legacy import (
     games_of,
     push_one_by_one,
 )
+from briskrl.algos.dqn.config import DQNConfig
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import EpisodeStats
 from briskrl.doctor.experiments.base import Experiment, Skipped

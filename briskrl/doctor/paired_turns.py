@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from briskrl.bench.compare import EARLY_CONFIDENCE, Duel, Estimate, estimate
+from briskrl.bench.compare import EARLY_CONFIDENCE, Estimate, PairedComparison, estimate
 from briskrl.core.phase import PhaseTimer
 from briskrl.doctor.clocks import read_clocks
 from briskrl.doctor.report.records import Gain
@@ -177,16 +177,16 @@ def compare(
             since.note(rate)
         return rate
 
-    duel = Duel(lambda: _noted(sides[0], before, by_wall=by_wall), changed)
+    comparison = PairedComparison(lambda: _noted(sides[0], before, by_wall=by_wall), changed)
     while len(sides[0]) < MOST:
-        duel.pair()
+        comparison.pair()
         late = perf_counter() >= end or stops()
-        if late or (len(sides[0]) >= FEWEST and _is_clear(duel)):
+        if late or (len(sides[0]) >= FEWEST and _is_clear(comparison)):
             break
     if len(sides[0]) < 2:
         return None
     pairs = zip(*sides, strict=True)
-    found = duel.estimate()
+    found = comparison.estimate()
     return Comparison(
         gain=_gain(found if since is None else since.or_lasting(found)),
         cpu_gain=_gain(estimate([log(b.steps_per_cpu_s / a.steps_per_cpu_s) for a, b in pairs])),
@@ -252,9 +252,9 @@ def _noted(turns: list[Turn], loop: Loop, *, by_wall: bool) -> float:
     return turns[-1].steps_per_s if by_wall else turns[-1].own_steps_per_s
 
 
-def _is_clear(duel: Duel) -> bool:
+def _is_clear(comparison: PairedComparison) -> bool:
     """Whether more pairs would hardly tell more."""
-    now = duel.estimate(EARLY_CONFIDENCE)
+    now = comparison.estimate(EARLY_CONFIDENCE)
     decided = now.is_clear or (now.low > 1 - NARROW and now.high < 1 + NARROW)
     return decided and now.high - now.low < 4 * NARROW * now.ratio
 

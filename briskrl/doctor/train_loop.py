@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from briskrl.bench.train_loop import OurLoop
+from briskrl.bench.train_loop import BenchTrainLoop
 from briskrl.core.counters import Counters
 from briskrl.core.phase import PhaseTimer
 from briskrl.core.types import Batch, Decision, EpisodeStats, Minibatch, StepBuffers
@@ -39,7 +39,9 @@ class TrainLoop:
     ) -> None:
         self._folder = TemporaryDirectory(prefix="brisk-doctor-")
         try:
-            self.ours = OurLoop(_on_the_side(config), Path(self._folder.name) / "run", saves=True)
+            self.ours = BenchTrainLoop(
+                _on_the_side(config), Path(self._folder.name) / "run", saves=True
+            )
         except BaseException:
             self._folder.cleanup()
             raise

@@ -9,7 +9,7 @@ from statistics import median
 from time import perf_counter
 from typing import Protocol
 
-from briskrl.bench.compare import Duel, Estimate
+from briskrl.bench.compare import Estimate, PairedComparison
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.envs.external import GIVEN
 from briskrl.training.config import TrainConfig
@@ -137,21 +137,21 @@ class Tuning:
 
     def run(self) -> Outcome:
         """Search unless a remembered winner still wins, then prove; see `tune`."""
-        best, duel, known = self._space.start, None, None
+        best, comparison, known = self._space.start, None, None
         interrupted = False
         try:
             self._require_start()
             known = None if self._settings.fresh else recall(self._key)
             if known is not None:
-                best, duel = self._try_known(known)
-            if duel is None:
+                best, comparison = self._try_known(known)
+            if comparison is None:
                 known = None
                 best = self._find()
-                best, duel = self._prove_any(best)
+                best, comparison = self._prove_any(best)
         except KeyboardInterrupt:
             interrupted = True
-            best = self._search.leader if duel is None else best
-        return self._outcome(best, duel, known, interrupted or self._stop())
+            best = self._search.leader if comparison is None else best
+        return self._outcome(best, comparison, known, interrupted or self._stop())
 
     def _require_start(self) -> None:
         try:
@@ -168,19 +168,19 @@ class Tuning:
         shares = SCAN_SHARE * left, RACE_SHARE * left
         return self._search.run(*shares, total_s=budget)
 
-    def _try_known(self, known: Remembered) -> tuple[Point, Duel | None]:
+    def _try_known(self, known: Remembered) -> tuple[Point, PairedComparison | None]:
         """The remembered winner and its proof; no proof if it does not win here any more."""
         point = next((p for p in self._points if p.as_dict() == known.values), self._space.start)
         if point == self._space.start:
             return point, None
         try:
-            duel = self._prove(point, RACE_SHARE * self._settings.budget)
+            comparison = self._prove(point, RACE_SHARE * self._settings.budget)
         except TrialError:
             return self._space.start, None
-        return (point, duel) if duel.estimate().is_faster else (self._space.start, None)
+        return (point, comparison) if comparison.estimate().is_faster else (self._space.start, None)
 
-    def _prove_any(self, best: Point) -> tuple[Point, Duel | None]:
-        """The best, or whoever comes next if it fails in the proof, and its duel with the start."""
+    def _prove_any(self, best: Point) -> tuple[Point, PairedComparison | None]:
+        """The best point that is faster than the start, tried in order, with its comparison."""
         order = [best, *(point for point in self._search.findings.order if point != best)]
         for point in order:
             if point == self._space.start:
@@ -193,41 +193,47 @@ class Tuning:
                 self._search.findings.skipped[point] = str(error)
         return self._space.start, None
 
-    def _prove(self, point: Point, seconds: float) -> Duel:
+    def _prove(self, point: Point, seconds: float) -> PairedComparison:
         """Slices of start and point in turns, none of which the search has seen."""
         stopped = self._stop()
-        duel = Duel(lambda: self._trials.rate(self._space.start), lambda: self._trials.rate(point))
+        comparison = PairedComparison(
+            lambda: self._trials.rate(self._space.start), lambda: self._trials.rate(point)
+        )
         limit = self._now() + seconds
 
         def leave() -> bool:
-            self._report(point, duel)
+            self._report(point, comparison)
             # A proof that began after an interrupt is short anyway.
             return self._now() >= limit or (self._stop() and not stopped)
 
-        duel.run(
+        comparison.run(
             pairs=MOST_PROOF_PAIRS,
             fewest=FEWEST_PROOF_PAIRS,
             precision=PROOF_PRECISION,
             stop=leave,
         )
-        return duel
+        return comparison
 
-    def _report(self, point: Point, duel: Duel) -> None:
+    def _report(self, point: Point, comparison: PairedComparison) -> None:
         self._tell(
             Progress(
                 stage="proof",
                 fraction=min(1.0, self._now() / self._settings.budget),
                 best=point,
-                gain=duel.estimate().ratio,
+                gain=comparison.estimate().ratio,
                 tried=len(self._search.findings.gains),
                 points=len(self._points),
             )
         )
 
     def _outcome(
-        self, best: Point, duel: Duel | None, known: Remembered | None, interrupted: bool
+        self,
+        best: Point,
+        comparison: PairedComparison | None,
+        known: Remembered | None,
+        interrupted: bool,
     ) -> Outcome:
-        gain = duel.estimate() if duel is not None and duel.old_rates else None
+        gain = comparison.estimate() if comparison is not None and comparison.old_rates else None
         proven = gain is not None and gain.is_faster
         if gain is not None and proven and known is None:
             remember(
@@ -241,8 +247,8 @@ class Tuning:
             start=self._space.start,
             best=best,
             gain=gain,
-            start_rate=median(duel.old_rates) if duel is not None and gain else None,
-            best_rate=median(duel.new_rates) if duel is not None and gain else None,
+            start_rate=median(comparison.old_rates) if comparison is not None and gain else None,
+            best_rate=median(comparison.new_rates) if comparison is not None and gain else None,
             findings=self._search.findings,
             points=len(self._points),
             remembered=None if known is None else known.measured_at,

@@ -8,7 +8,7 @@ from math import exp, inf, log
 import numpy as np
 import pytest
 
-from briskrl.bench.compare import Duel, Estimate, estimate, student
+from briskrl.bench.compare import Estimate, PairedComparison, estimate, t_quantile
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from briskrl.bench.compare import Duel, Estimate, estimate, student
     ],
 )
 def test_reaches_are_those_of_published_tables(freedom: int, confidence: float, t: float) -> None:
-    assert student(freedom, confidence) == pytest.approx(t, abs=1e-4)
+    assert t_quantile(freedom, confidence) == pytest.approx(t, abs=1e-4)
 
 
 def test_without_pairs_anything_is_possible() -> None:
@@ -73,8 +73,8 @@ class Machine:
 
 def test_who_begins_changes_so_that_drift_cancels() -> None:
     machine = Machine(0, noise=0.0)
-    duel = Duel(machine.side("old", 100.0), machine.side("new", 100.0))
-    found = duel.run(pairs=10)
+    comparison = PairedComparison(machine.side("old", 100.0), machine.side("new", 100.0))
+    found = comparison.run(pairs=10)
     assert "".join(name[0] for name in machine.order[:8]) == "onnoonno"
     assert found.pairs == 10
     assert found.ratio == pytest.approx(1.0)
@@ -82,8 +82,8 @@ def test_who_begins_changes_so_that_drift_cancels() -> None:
 
 def test_a_clear_difference_ends_a_duel_early() -> None:
     machine = Machine(1)
-    duel = Duel(machine.side("old", 100.0), machine.side("new", 160.0))
-    found = duel.run(pairs=50)
+    comparison = PairedComparison(machine.side("old", 100.0), machine.side("new", 160.0))
+    found = comparison.run(pairs=50)
     assert found.pairs < 12
     assert found.is_faster
     assert found.low < 1.6 < found.high
@@ -93,18 +93,20 @@ def test_equal_sides_are_seldom_told_apart_however_often_one_looks() -> None:
     fooled = 0
     for seed in range(200):
         machine = Machine(seed)
-        fooled += Duel(machine.side("a", 1.0), machine.side("b", 1.0)).run(pairs=24).is_clear
+        fooled += (
+            PairedComparison(machine.side("a", 1.0), machine.side("b", 1.0)).run(pairs=24).is_clear
+        )
     assert fooled <= 20
 
 
 def test_a_precise_tie_ends_a_duel_early() -> None:
     machine = Machine(2, noise=0.01)
-    duel = Duel(machine.side("old", 100.0), machine.side("new", 100.0))
-    assert 4 <= duel.run(pairs=200, precision=0.05).pairs < 40
+    comparison = PairedComparison(machine.side("old", 100.0), machine.side("new", 100.0))
+    assert 4 <= comparison.run(pairs=200, precision=0.05).pairs < 40
 
 
 def test_a_wish_to_stop_is_heard_between_pairs() -> None:
     machine = Machine(2)
-    duel = Duel(machine.side("old", 1.0), machine.side("new", 1.0))
-    assert duel.run(pairs=9, stop=lambda: len(duel.old_rates) == 3).pairs == 3
-    assert duel.run(pairs=9, seconds=0.0).pairs == 3
+    comparison = PairedComparison(machine.side("old", 1.0), machine.side("new", 1.0))
+    assert comparison.run(pairs=9, stop=lambda: len(comparison.old_rates) == 3).pairs == 3
+    assert comparison.run(pairs=9, seconds=0.0).pairs == 3

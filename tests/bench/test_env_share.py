@@ -7,7 +7,7 @@ import pytest
 
 from briskrl.bench.config import ShareBench
 from briskrl.bench.env_share import measure_share
-from briskrl.bench.padded_cartpole import DisguisedCartPole
+from briskrl.bench.padded_cartpole import PaddedCartPole
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import StepBuffers
@@ -27,7 +27,7 @@ def spec(shape=(7,), dtype=np.float32, actions=5, mask=True):
 
 
 def test_the_carts_under_the_disguise_are_the_plain_ones():
-    disguised, plain = DisguisedCartPole(spec(), 6), CartPoleVecEnv(6)
+    disguised, plain = PaddedCartPole(spec(), 6), CartPoleVecEnv(6)
     shown = StepBuffers.allocate(disguised.env_spec, 6)
     bare = StepBuffers.allocate(plain.env_spec, 6)
     disguised.start(3, shown)
@@ -50,7 +50,7 @@ def test_the_carts_under_the_disguise_are_the_plain_ones():
 
 
 def test_carts_can_be_shown_as_bytes_of_planes():
-    env = DisguisedCartPole(spec((3, 4, 4), np.uint8, mask=False), 2)
+    env = PaddedCartPole(spec((3, 4, 4), np.uint8, mask=False), 2)
     shown = StepBuffers.allocate(env.env_spec, 2)
     env.start(0, shown)
     assert shown.obs.shape == (2, 3, 4, 4)
@@ -63,7 +63,7 @@ def test_what_carts_cannot_stand_in_for_is_refused(shape):
     if shape == (9,):
         wrong = EnvSpec(wrong.obs, BoxSpec((1,), -1.0, 1.0), 9, False, True)
     with pytest.raises(ConfigError, match="stand in"):
-        DisguisedCartPole(wrong, 2)
+        PaddedCartPole(wrong, 2)
 
 
 def test_both_sides_train_the_same_network_in_turns():

@@ -53,7 +53,7 @@ def test_equal_seeds_learn_alike() -> None:
 def test_a_mean_of_one_run_has_no_interval() -> None:
     alone = mean_of([4.0])
     assert alone is not None
-    assert (alone.mean, alone.low, alone.high, alone.reach) == (4.0, None, None, None)
+    assert (alone.mean, alone.low, alone.high, alone.half_width) == (4.0, None, None, None)
     assert mean_of([]) is None
 
 

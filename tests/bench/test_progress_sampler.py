@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from briskrl.bench.progress_sampler import MOST_ROWS, Samples, early_speed, late_cost_ratio
+from briskrl.bench.progress_sampler import MOST_ROWS, ProgressSampler, early_speed, late_cost_ratio
 from briskrl.core.counters import Counters
 from briskrl.training.config import TrainConfig
 from briskrl.training.loop import train
@@ -17,7 +17,7 @@ NUM_ENVS, ITERATIONS, STARTS = 100, 4000, 10_000
 
 
 def history(cost_of: Callable[[int], float]) -> dict[str, np.ndarray]:
-    """Samples of a run whose iterations cost what they are said to; learning starts at 10,000."""
+    """Samples of a run with the given cost per iteration; learning starts at step 10,000."""
     steps = np.arange(1, ITERATIONS + 1) * NUM_ENVS
     costs = [cost_of(step) for step in steps.tolist()]
     return {
@@ -75,7 +75,7 @@ def test_runs_too_short_to_tell_say_so() -> None:
 
 
 def test_samples_follow_a_real_run_from_its_first_iteration_to_its_last(tmp_path) -> None:
-    samples = Samples(steps=4000, num_envs=16)
+    samples = ProgressSampler(steps=4000, num_envs=16)
     config = TrainConfig(
         steps=4000,
         num_envs=16,
@@ -93,7 +93,7 @@ def test_samples_follow_a_real_run_from_its_first_iteration_to_its_last(tmp_path
 
 def test_samples_of_a_very_long_run_fit_into_what_was_allocated() -> None:
     steps = 3 * MOST_ROWS + 5
-    samples = Samples(steps=steps, num_envs=1)
+    samples = ProgressSampler(steps=steps, num_envs=1)
     counters = Counters()
     run = SimpleNamespace(trainer=SimpleNamespace(counters=counters))
     for _ in range(steps):

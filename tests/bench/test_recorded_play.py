@@ -10,7 +10,7 @@ import pytest
 
 from briskrl.bench import recorded_play as tapes
 from briskrl.bench.env import replay
-from briskrl.bench.recorded_play import Tape, TapeError
+from briskrl.bench.recorded_play import Recording, ReplayError
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.core.errors import ConfigError
 from briskrl.core.types import StepBuffers
@@ -23,11 +23,11 @@ BOARD = SnakeConfig(height=6, width=6)
 
 
 @pytest.fixture(scope="module")
-def tape() -> Tape:
+def tape() -> Recording:
     return tapes.record(BOARD, NUM_ENVS, seed=3)
 
 
-def play(tape: Tape, **settings: Any) -> Stopwatch:
+def play(tape: Recording, **settings: Any) -> Stopwatch:
     env = SnakeVecEnv(NUM_ENVS, config=replace(BOARD, **settings))
     watch = Stopwatch()
     replay(tape, env, StepBuffers.allocate(env.env_spec, NUM_ENVS), watch)
@@ -35,13 +35,15 @@ def play(tape: Tape, **settings: Any) -> Stopwatch:
 
 
 @pytest.mark.parametrize("obs", ["features", "flood", "extended", "grid"])
-def test_a_replay_ends_like_the_recording_in_every_observation_mode(tape: Tape, obs: str) -> None:
+def test_a_replay_ends_like_the_recording_in_every_observation_mode(
+    tape: Recording, obs: str
+) -> None:
     watch = play(tape, obs=obs)
     assert watch.cpu_s > 0
     assert watch.wall_s > 0
 
 
-def test_the_recording_holds_ended_episodes(tape: Tape) -> None:
+def test_the_recording_holds_ended_episodes(tape: Recording) -> None:
     assert tape.episodes.count > 0
 
 
@@ -60,24 +62,24 @@ def test_boards_too_small_for_such_snakes_are_recorded_all_the_same() -> None:
     assert tape.episodes.count > 0
 
 
-def test_a_replay_from_another_state_is_refused(tape: Tape) -> None:
+def test_a_replay_from_another_state_is_refused(tape: Recording) -> None:
     state = {name: array.copy() for name, array in tape.state.items()}
     state["snake"][[0, 1]] = state["snake"][[1, 0]]
-    with pytest.raises(TapeError, match="another way"):
+    with pytest.raises(ReplayError, match="another way"):
         play(replace(tape, state=state))
 
 
-def test_a_replay_of_other_moves_is_refused(tape: Tape) -> None:
+def test_a_replay_of_other_moves_is_refused(tape: Recording) -> None:
     actions = [moves.copy() for moves in tape.actions]
     actions[10][5] = (actions[10][5] + 1) % 3
-    with pytest.raises(TapeError, match="another way"):
+    with pytest.raises(ReplayError, match="another way"):
         play(replace(tape, actions=actions))
 
 
-def test_one_score_that_differs_is_enough_to_refuse(tape: Tape) -> None:
+def test_one_score_that_differs_is_enough_to_refuse(tape: Recording) -> None:
     score = tape.episodes.score.copy()
     score[-1] += 1
-    with pytest.raises(TapeError, match="episode score"):
+    with pytest.raises(ReplayError, match="episode score"):
         play(replace(tape, episodes=replace(tape.episodes, score=score)))
 
 
@@ -90,7 +92,7 @@ def test_every_native_family_can_be_recorded_and_replayed(name: str) -> None:
     assert watch.cpu_s > 0
     assert tape.episodes.count > 8
     backwards = replace(tape, actions=tape.actions[::-1])
-    with pytest.raises(TapeError, match="another way"):
+    with pytest.raises(ReplayError, match="another way"):
         replay(backwards, env, out, watch)
     env.close()
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from briskrl.bench.process import ProcessDiedError
-from briskrl.bench.replica_process import Fresh
+from briskrl.bench.replica_process import ReplicaProcess
 from briskrl.core.config import to_toml
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
@@ -30,8 +30,8 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fresh(config: Path, tmp_path: Path) -> Iterator[Fresh]:
-    with Fresh(config, tmp_path / "fresh") as process:
+def fresh(config: Path, tmp_path: Path) -> Iterator[ReplicaProcess]:
+    with ReplicaProcess(config, tmp_path / "fresh") as process:
         yield process
 
 
@@ -49,7 +49,9 @@ def gone(process: psutil.Process, within_s: float = 20.0) -> bool:
     return True
 
 
-def test_a_turn_has_as_many_iterations_as_ordered_and_tells_their_cost(fresh: Fresh) -> None:
+def test_a_turn_has_as_many_iterations_as_ordered_and_tells_their_cost(
+    fresh: ReplicaProcess,
+) -> None:
     assert fresh.at.iterations == 1
     process = children()[0]
     before = sum(process.cpu_times()[:2])
@@ -62,7 +64,7 @@ def test_a_turn_has_as_many_iterations_as_ordered_and_tells_their_cost(fresh: Fr
     assert 0 < sum(turn.cpu_s for turn in turns) <= spent + 0.03
 
 
-def test_between_turns_it_sleeps(fresh: Fresh) -> None:
+def test_between_turns_it_sleeps(fresh: ReplicaProcess) -> None:
     process = children()[0]
     fresh.turn(5)
     time.sleep(0.1)
@@ -72,14 +74,14 @@ def test_between_turns_it_sleeps(fresh: Fresh) -> None:
 
 
 def test_closing_ends_the_process(config: Path, tmp_path: Path) -> None:
-    process = Fresh(config, tmp_path / "fresh")
+    process = ReplicaProcess(config, tmp_path / "fresh")
     (child,) = children()
     process.close()
     process.close()
     assert gone(child, within_s=0)
 
 
-def test_a_process_that_dies_is_told(fresh: Fresh) -> None:
+def test_a_process_that_dies_is_told(fresh: ReplicaProcess) -> None:
     children()[0].send_signal(signal.SIGKILL)
     with pytest.raises(ProcessDiedError):
         fresh.turn(1)
@@ -88,8 +90,8 @@ def test_a_process_that_dies_is_told(fresh: Fresh) -> None:
 def test_it_leaves_when_the_one_who_gave_orders_is_killed(config: Path, tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from briskrl.bench.replica_process import Fresh\n"
-        "fresh = Fresh(Path(sys.argv[1]), Path(sys.argv[2])); print('ready', flush=True)\n"
+        "from briskrl.bench.replica_process import ReplicaProcess\n"
+        "fresh = ReplicaProcess(Path(sys.argv[1]), Path(sys.argv[2])); print('ready', flush=True)\n"
         "fresh.turn(int(sys.argv[3])); time.sleep(60)"
     )
     for turn in (1, 100_000):

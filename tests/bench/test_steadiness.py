@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from briskrl.bench.compare import cost_ratio
-from briskrl.bench.steadiness import Relay
+from briskrl.bench.steadiness import SteadinessHook
 from briskrl.training.config import TrainConfig
 from briskrl.training.hooks import Hook
 from briskrl.training.loop import train
@@ -30,8 +30,8 @@ SETTINGS = {"learning_starts": 400, "buffer_size": 4096, "net": (16,)}
 
 def relayed(
     tmp_path: Path, iterations: int, hooks: Sequence[Hook] = (), **settings: int
-) -> tuple[Relay, RunResult]:
-    relay = Relay(iterations=iterations, episodes=EPISODES, folder=tmp_path)
+) -> tuple[SteadinessHook, RunResult]:
+    relay = SteadinessHook(iterations=iterations, episodes=EPISODES, folder=tmp_path)
     config = TrainConfig(
         steps=iterations * NUM_ENVS,
         num_envs=NUM_ENVS,

@@ -24,7 +24,7 @@ def settings() -> dict[str, Any]:
     return found
 
 
-def obey(
+def serve(
     version: str,
     train: Callable[[int], float | None],
     *,

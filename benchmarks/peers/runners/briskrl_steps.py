@@ -1,6 +1,6 @@
-"""Our CartPole as a process that is measured beside other libraries' (see `guests`).
+"""Our CartPole as a process that is measured beside other libraries' (see `runners`).
 
-Run as a module it is that process: the settings follow, as JSON.
+Arguments: the settings follow, as JSON.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Games:
 
 def main() -> None:
     """Step by orders."""
-    from briskrl.bench.guests.orders import obey, settings
+    from runner_protocol import serve, settings
 
     found = settings()
     rollout = found["num_envs"] * found["update_steps"]
-    obey(f"briskrl {__version__}", Games(found).step, rollout=rollout)
+    serve(f"briskrl {__version__}", Games(found).step, rollout=rollout)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 
+from benchmarks.peers.ppo_settings import WHOLE
+from benchmarks.peers.processes import RUNNERS, STEPPERS, Sides, measure_sides
 from briskrl.bench.config import PeersBench
-from briskrl.bench.ppo_terms import WHOLE
-from briskrl.bench.sides import STEPPERS, Sides, measure_sides
 from briskrl.envs.cartpole.config import CartPoleConfig
 
 NOTES = (
@@ -26,5 +26,5 @@ def measure_stepping(bench: PeersBench) -> Sides:
         "threads": bench.threads,
     }
     words = json.dumps(settings)
-    ours = [sys.executable, "-m", "briskrl.bench.ours_stepping", words]
+    ours = [sys.executable, str(RUNNERS / "briskrl_steps.py"), words]
     return measure_sides(ours, STEPPERS, words, bench, scale=None, notes=NOTES)

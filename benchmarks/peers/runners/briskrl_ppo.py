@@ -1,6 +1,6 @@
-"""Our training loop as a process that is measured beside other libraries' (see `guests`).
+"""Our training loop as a process that is measured beside other libraries' (see `runners`).
 
-Run as a module it is that process: the file of a config and the run folder to make follow.
+Arguments: the file of a config and the run folder to make follow.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from briskrl import __version__
-from briskrl.bench.train_loop import OurLoop
+from briskrl.bench.train_loop import BenchTrainLoop
 from briskrl.training.resolve import load_config
 
 
@@ -20,7 +20,7 @@ class Rounds:
         loop: Not yet prepared; the first round does that too.
     """
 
-    def __init__(self, loop: OurLoop) -> None:
+    def __init__(self, loop: BenchTrainLoop) -> None:
         self._loop = loop
         self._ready = False
 
@@ -37,13 +37,13 @@ class Rounds:
 
 def main(config: str, folder: str) -> None:
     """Train by orders."""
-    from briskrl.bench.guests.orders import obey
+    from runner_protocol import serve
 
     settings = load_config(config)
-    loop = OurLoop(settings, Path(folder))
+    loop = BenchTrainLoop(settings, Path(folder))
     rollout = settings.num_envs * settings.algo_config.update_steps
     rounds = Rounds(loop)
-    obey(f"briskrl {__version__}", rounds.train, rollout=rollout, note=lambda: loop.engine)
+    serve(f"briskrl {__version__}", rounds.train, rollout=rollout, note=lambda: loop.engine)
 
 
 if __name__ == "__main__":

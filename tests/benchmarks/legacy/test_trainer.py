@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from briskrl.algos.dqn.config import DQNConfig
-from briskrl.bench import recorded_play as tapes
-from briskrl.bench.legacy import (
+from benchmarks.legacy.compare import _as_tensors, _play
+from benchmarks.legacy.trainer import (
     LegacyReplay,
     LegacyTrainer,
     flood_features,
     games_of,
     push_one_by_one,
 )
-from briskrl.bench.versus import _as_tensors, _play
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.bench import recorded_play as tapes
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv

@@ -16,11 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.peers.ppo_settings import Scale
 from briskrl.bench.config import PeersBench
-from briskrl.bench.ppo_terms import Scale
-from briskrl.bench.process import Ordered
+from briskrl.bench.process import BenchProcess
 from briskrl.bench.steadiness import one_core
 from briskrl.core.errors import ConfigError, nearest
+
+RUNNERS = Path(__file__).parent / "runners"
 
 LEARNERS = {
     "jax": "jax_ppo.py",
@@ -104,7 +106,7 @@ def measure_sides(
 
     Args:
         ours: The command of our side.
-        scripts: Peers, and the scripts in `guests` that are their sides.
+        scripts: Peers, and the scripts in `runners` that are their sides.
         settings: What the scripts are called with.
         bench: How to measure, and where the peers' Pythons are.
         scale: What is trained.
@@ -115,7 +117,6 @@ def measure_sides(
         ProcessDiedError: A side ended, for example because its library is not installed there.
     """
     pythons = peer_pythons(bench.peer_python)
-    guests = Path(__file__).parent / "guests"
     with (
         TemporaryDirectory(prefix="brisk-bench-") as folder,
         one_core(bench.threads),
@@ -124,7 +125,7 @@ def measure_sides(
         processes = {OURS: stack.enter_context(_process(ours, bench.threads))}
         for peer, script in scripts.items():
             if peer in pythons:
-                command = [pythons[peer], str(guests / script), settings]
+                command = [pythons[peer], str(RUNNERS / script), settings]
                 # Some leave things in the folder they are started in.
                 process = _process(command, bench.threads, Path(folder))
                 processes[peer] = stack.enter_context(process)
@@ -136,13 +137,13 @@ def measure_sides(
     return _figures(sides, bench, tuple(scripts), scale, notes)
 
 
-def _process(command: list[str], threads: int, folder: Path | None = None) -> Ordered:
+def _process(command: list[str], threads: int, folder: Path | None = None) -> BenchProcess:
     """A side that uses so many threads, whatever it computes with."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     variables = {"JAX_PLATFORMS": "cpu", **dict.fromkeys(names, str(threads))}
     if threads == 1:
         variables["XLA_FLAGS"] = ONE_THREAD
-    return Ordered(command, environment=os.environ | variables, folder=folder)
+    return BenchProcess(command, environment=os.environ | variables, folder=folder)
 
 
 def _rotated(names: list[str], k: int) -> list[str]:
@@ -158,7 +159,7 @@ class Turns:
         cpu_s: CPU seconds that a turn should take; it has one round at least.
     """
 
-    def __init__(self, process: Ordered, cpu_s: float) -> None:
+    def __init__(self, process: BenchProcess, cpu_s: float) -> None:
         self._process = process
         self._cpu_s = cpu_s
         self.rounds = 1
@@ -168,7 +169,7 @@ class Turns:
 
     def take(self) -> None:
         """Take a turn; the first one only finds out how many rounds the others have."""
-        answer = self._process.order(str(self.rounds))
+        answer = self._process.request(str(self.rounds))
         cpu_s, wall_s = max(answer["cpu_s"], 1e-9), max(answer["wall_s"], 1e-9)
         if not self.per_cpu_s:
             self.rounds = max(1, round(self._cpu_s / cpu_s))

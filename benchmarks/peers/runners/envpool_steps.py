@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import envpool
 import numpy as np
-from orders import obey, settings
+from runner_protocol import serve, settings
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
             for action in actions:
                 env.step(action)
 
-    obey(f"envpool {version('envpool')}", step, rollout=count * steps)
+    serve(f"envpool {version('envpool')}", step, rollout=count * steps)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.peers.ppo_settings import WHOLE, runner_settings, whole_config
+from benchmarks.peers.processes import LEARNERS, RUNNERS, Sides, measure_sides
 from briskrl.bench.config import PeersBench
-from briskrl.bench.ppo_terms import WHOLE, guest_settings, whole_config
-from briskrl.bench.sides import LEARNERS, Sides, measure_sides
 from briskrl.core.config import to_toml
 from briskrl.training.resolve import complete
 
@@ -30,10 +30,10 @@ NOTES = (
 def measure_whole(bench: PeersBench) -> Sides:
     """Train with every side in alternating turns; see `measure_sides`."""
     config = complete(whole_config(engine=bench.engine, threads=bench.threads, seed=bench.seed))
-    settings = json.dumps(guest_settings(config))
+    settings = json.dumps(runner_settings(config))
     with TemporaryDirectory(prefix="brisk-bench-") as folder:
         file = Path(folder) / "config.toml"
         file.write_text(to_toml(config))
-        module = [sys.executable, "-m", "briskrl.bench.ours_ordered"]
-        ours = [*module, str(file), str(Path(folder) / "run")]
+        script = str(RUNNERS / "briskrl_ppo.py")
+        ours = [sys.executable, script, str(file), str(Path(folder) / "run")]
         return measure_sides(ours, LEARNERS, settings, bench, scale=WHOLE, notes=NOTES)

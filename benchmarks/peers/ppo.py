@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from briskrl.algos.ppo.config import PPOConfig
-from briskrl.bench.config import PeersBench
-from briskrl.bench.ppo_terms import (
+from benchmarks.peers.ppo_settings import (
     CLEANRL_STYLE,
     COMMON,
     DEFAULTS,
@@ -24,7 +22,9 @@ from briskrl.bench.ppo_terms import (
     Scale,
     Terms,
 )
-from briskrl.bench.train_loop import OurLoop
+from briskrl.algos.ppo.config import PPOConfig
+from briskrl.bench.config import PeersBench
+from briskrl.bench.train_loop import BenchTrainLoop
 
 NOTES = (
     "Same environment, network, epochs, loss, optimizer and one thread on both sides, which take "
@@ -86,12 +86,12 @@ class PPOFigures(Matches):
 
 def measure_ppo(bench: PeersBench) -> PPOFigures:
     """Train with each installed peer and with ours in alternating slices."""
-    from briskrl.bench import ppo_sb3
+    from benchmarks.peers import ppo_sb3
 
     first = _matches(bench, "stable-baselines3", ppo_sb3.build_ppo)
     second = None
     if find_spec("sbx") is not None:
-        from briskrl.bench import ppo_sbx
+        from benchmarks.peers import ppo_sbx
 
         second = _matches(bench, "sbx-rl", ppo_sbx.build_ppo)
     return PPOFigures(
@@ -130,7 +130,7 @@ class OurRounds:
     """
 
     def __init__(self, terms: Terms, bench: PeersBench, folder: Path) -> None:
-        self._loop = OurLoop(terms.our_config(bench.seed, bench.engine), folder)
+        self._loop = BenchTrainLoop(terms.our_config(bench.seed, bench.engine), folder)
         try:
             # The first updates end the first rollout, so that turns begin where rollouts do.
             self._loop.prepare()
@@ -154,8 +154,8 @@ class OurRounds:
 
 
 def _match(bench: PeersBench, terms: Terms, build: Build) -> Match:
-    from briskrl.bench.ppo_sb3 import RoundTurns, make_envs
-    from briskrl.bench.sb3 import FAR_AWAY
+    from benchmarks.peers.dqn_sb3 import FAR_AWAY
+    from benchmarks.peers.ppo_sb3 import RoundTurns, make_envs
 
     envs = make_envs(ENV, terms.peer.num_envs, bench.seed)
     with TemporaryDirectory(prefix="brisk-bench-") as folder:

@@ -10,37 +10,37 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.peers import processes as sides
+from benchmarks.peers.ppo_settings import WHOLE, runner_settings, whole_config
+from benchmarks.peers.processes import LEARNERS, STEPPERS, Turns, peer_pythons
+from benchmarks.peers.runners.briskrl_steps import Games
+from benchmarks.peers.stepping import measure_stepping
+from benchmarks.peers.whole import measure_whole
 from briskrl.algos.ppo.config import PPOConfig
-from briskrl.bench import sides
 from briskrl.bench.config import PeersBench
-from briskrl.bench.ours_stepping import Games
-from briskrl.bench.ppo_terms import WHOLE, guest_settings, whole_config
-from briskrl.bench.process import Ordered, ProcessDiedError
-from briskrl.bench.sides import LEARNERS, STEPPERS, Turns, peer_pythons
-from briskrl.bench.stepping import measure_stepping
-from briskrl.bench.whole import measure_whole
+from briskrl.bench.process import BenchProcess, ProcessDiedError
 from briskrl.core.errors import ConfigError
 from briskrl.training.resolve import complete
 
 GUEST = """
-from orders import obey, settings
+from runner_protocol import serve, settings
 SETTINGS = settings()
 print("words of a library")
 
 def train(rounds):
     return sum(range(rounds * 20000)) and 7.0
 
-obey("slow 1.0", train, rollout=SETTINGS["num_envs"] * SETTINGS["update_steps"])
+serve("slow 1.0", train, rollout=SETTINGS["num_envs"] * SETTINGS["update_steps"])
 """
 
 
 @pytest.fixture
 def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A peer that does no more than take its orders, in a copy of the folder of guests."""
-    folder = tmp_path / "guests"
+    folder = tmp_path / "runners"
     folder.mkdir()
-    orders = Path(sides.__file__).parent / "guests" / "orders.py"
-    (folder / "orders.py").write_text(orders.read_text())
+    orders = Path(sides.__file__).parent / "runners" / "runner_protocol.py"
+    (folder / "runner_protocol.py").write_text(orders.read_text())
     script = folder / "slow.py"
     script.write_text(GUEST)
     monkeypatch.setitem(LEARNERS, "jax", str(script))
@@ -49,7 +49,7 @@ def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_all_sides_train_with_the_settings_of_the_issue() -> None:
     config = complete(whole_config(engine="torch", threads=2, seed=5))
-    settings = json.loads(json.dumps(guest_settings(config)))
+    settings = json.loads(json.dumps(runner_settings(config)))
     algo: PPOConfig = config.algo_config
     assert (config.env, config.algo, config.engine, config.threads) == (
         "cartpole",
@@ -72,16 +72,16 @@ def test_all_sides_train_with_the_settings_of_the_issue() -> None:
 
 
 def test_every_guest_is_a_script_of_ours() -> None:
-    folder = Path(sides.__file__).parent / "guests"
+    folder = Path(sides.__file__).parent / "runners"
     assert {folder / name for name in (LEARNERS | STEPPERS).values()} <= set(folder.iterdir())
 
 
 def test_a_guest_answers_orders_and_nothing_else(guest: Path) -> None:
     settings = json.dumps({"num_envs": 3, "update_steps": 4})
-    with Ordered([sys.executable, str(guest), settings]) as process:
+    with BenchProcess([sys.executable, str(guest), settings]) as process:
         assert process.ready["version"] == "slow 1.0"
         assert process.ready["start_cpu_s"] > 0
-        answers = [process.order(rounds) for rounds in ("1", "5")]
+        answers = [process.request(rounds) for rounds in ("1", "5")]
     assert [answer["steps"] for answer in answers] == [12, 60]
     assert all(answer["mean_return"] == 7.0 for answer in answers)
     assert all(answer["cpu_s"] > 0 for answer in answers)
@@ -92,7 +92,7 @@ def test_a_guest_whose_library_is_missing_is_told(tmp_path: Path) -> None:
     script = tmp_path / "broken.py"
     script.write_text("import no_such_library\n")
     with pytest.raises(ProcessDiedError, match="has ended"):
-        Ordered([sys.executable, str(script)])
+        BenchProcess([sys.executable, str(script)])
 
 
 class Tape:
@@ -103,7 +103,7 @@ class Tape:
         self.answers = answers
         self.orders: list[str] = []
 
-    def order(self, line: str) -> dict[str, Any]:
+    def request(self, line: str) -> dict[str, Any]:
         self.orders.append(line)
         return self.answers[len(self.orders) - 1]
 
@@ -138,9 +138,9 @@ def test_whole_loops_are_measured_against_a_process(guest: Path) -> None:
 
 
 STEPPER = """
-from orders import obey, settings
+from runner_protocol import serve, settings
 SETTINGS = settings()
-obey("pool 1.0", lambda rounds: None, rollout=SETTINGS["num_envs"] * SETTINGS["update_steps"])
+serve("pool 1.0", lambda rounds: None, rollout=SETTINGS["num_envs"] * SETTINGS["update_steps"])
 """
 
 

@@ -18,7 +18,7 @@ SHORT = ("--seeds", "1", "--games", "4", "--tasks", "snake-64", "--limit", "8192
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = spec_from_file_location("reuse_table", ROOT / "benchmarks" / "reuse_table.py")
+    spec = spec_from_file_location("rollout_reuse", ROOT / "benchmarks" / "rollout_reuse.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)

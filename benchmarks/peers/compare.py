@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from benchmarks.peers.dqn import check_dqn, measure_dqn
+from benchmarks.peers.ppo import PPOFigures, measure_ppo
+from benchmarks.peers.processes import LEARNERS, STEPPERS, Sides, peer_pythons
+from benchmarks.peers.stepping import measure_stepping
+from benchmarks.peers.whole import measure_whole
 from briskrl.bench.config import PeersBench
-from briskrl.bench.peer_dqn import check_dqn, measure_dqn
-from briskrl.bench.peer_ppo import PPOFigures, measure_ppo
-from briskrl.bench.sides import LEARNERS, STEPPERS, Sides, peer_pythons
-from briskrl.bench.stepping import measure_stepping
-from briskrl.bench.whole import measure_whole
 from briskrl.core.errors import ConfigError
 
 PEER = "stable-baselines3"

@@ -12,7 +12,7 @@ from briskrl.envs.snake.env import SnakeVecEnv
 
 pytest.importorskip("stable_baselines3")
 
-from briskrl.bench.sb3 import FAR_AWAY, SnakeForSB3, Turns, build_dqn
+from benchmarks.peers.dqn_sb3 import FAR_AWAY, SnakeForSB3, Turns, build_dqn
 
 CONFIG = DQNConfig(
     learning_starts=640, batch_size=16, net=(16,), buffer_size=1024, epsilon_steps=640

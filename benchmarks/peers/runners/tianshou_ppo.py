@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 import torch
-from orders import obey, settings
+from runner_protocol import serve, settings
 from tianshou.algorithm import PPO
 from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory
@@ -97,7 +97,7 @@ def main() -> None:
                 found = float(collected.returns_stat.mean)
         return found
 
-    obey(f"tianshou {version('tianshou')}", train, rollout=ROLLOUT)
+    serve(f"tianshou {version('tianshou')}", train, rollout=ROLLOUT)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from orders import obey, settings
+from runner_protocol import serve, settings
 from sample_factory.algo.runners.runner import AlgoObserver
 from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
@@ -113,7 +113,7 @@ def main() -> None:
         pace = Pace()
         runner.register_observer(pace)
         name = f"sample-factory {version('sample-factory')}"
-        Thread(target=obey, args=(name, pace.train), kwargs={"rollout": ROLLOUT}).start()
+        Thread(target=serve, args=(name, pace.train), kwargs={"rollout": ROLLOUT}).start()
         runner.init()
         pace.wait()
         runner.run()

@@ -10,7 +10,7 @@ import numpy as np
 
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.bench.config import PeersBench
-from briskrl.bench.train_loop import OurLoop
+from briskrl.bench.train_loop import BenchTrainLoop
 from briskrl.core.errors import ConfigError
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
@@ -57,7 +57,7 @@ def measure_dqn(bench: PeersBench) -> DQNFigures:
     """Train with both libraries in alternating slices; see `check_dqn`."""
     with TemporaryDirectory(prefix="brisk-bench-") as folder:
         loops = [
-            OurLoop(_config(bench, num_envs), Path(folder) / str(at))
+            BenchTrainLoop(_config(bench, num_envs), Path(folder) / str(at))
             for at, num_envs in enumerate((bench.num_envs, bench.peer_num_envs))
         ]
         ours: list[list[float]] = []
@@ -106,9 +106,11 @@ def _config(bench: PeersBench, num_envs: int) -> TrainConfig:
     )
 
 
-def _train_peer(bench: PeersBench, loops: list[OurLoop], ours: list[list[float]]) -> list[float]:
+def _train_peer(
+    bench: PeersBench, loops: list[BenchTrainLoop], ours: list[list[float]]
+) -> list[float]:
     """Train the peer with our turns, appended to `ours`, in between; returns its speeds."""
-    from briskrl.bench.sb3 import FAR_AWAY, SnakeForSB3, Turns, build_dqn
+    from benchmarks.peers.dqn_sb3 import FAR_AWAY, SnakeForSB3, Turns, build_dqn
 
     games = SnakeVecEnv(bench.peer_num_envs, config=SnakeConfig())
     env = SnakeForSB3(games, bench.seed)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from benchmarks.peers.ppo_sb3 import shared_arguments
 from briskrl.algos.ppo.config import PPOConfig
-from briskrl.bench.ppo_sb3 import shared_arguments
 
 # JAX reads this when it is imported: one thread, as every side has.
 os.environ.setdefault(

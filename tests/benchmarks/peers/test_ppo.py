@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.peers.ppo_settings import CLEANRL_STYLE, DEFAULTS, EQUAL, Scale, Terms
 from briskrl.algos.ppo.config import PPOConfig
 from briskrl.bench.config import PeersBench
-from briskrl.bench.ppo_terms import CLEANRL_STYLE, DEFAULTS, EQUAL, Scale, Terms
 from briskrl.training.resolve import complete
 
 pytest.importorskip("stable_baselines3")
@@ -18,11 +18,11 @@ pytest.importorskip("stable_baselines3")
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import nn
 
-from briskrl.bench import peer_ppo
-from briskrl.bench.peer_ppo import Match, OurRounds
-from briskrl.bench.peers import measure_peers
-from briskrl.bench.ppo_sb3 import WARM_ROUNDS, RoundTurns, build_ppo, make_envs
-from briskrl.bench.sb3 import FAR_AWAY
+from benchmarks.peers import ppo as peer_ppo
+from benchmarks.peers.compare import measure_peers
+from benchmarks.peers.dqn_sb3 import FAR_AWAY
+from benchmarks.peers.ppo import Match, OurRounds
+from benchmarks.peers.ppo_sb3 import WARM_ROUNDS, RoundTurns, build_ppo, make_envs
 
 SMALL = Scale(num_envs=4, update_steps=8, minibatch_size=16, epochs=2)
 TERMS = Terms(SMALL, SMALL)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from orders import obey, settings
+from runner_protocol import serve, settings
 
 SETTINGS = settings()
 Params = Any
@@ -204,7 +204,7 @@ class Training:
 
 
 if __name__ == "__main__":
-    obey(
+    serve(
         f"jax {jax.__version__}",
         Training().train,
         rollout=SETTINGS["num_envs"] * SETTINGS["update_steps"],

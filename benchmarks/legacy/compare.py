@@ -17,11 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from briskrl.algos.dqn.config import DQNConfig
-from briskrl.bench import recorded_play as tapes
-from briskrl.bench.config import LegacyBench
-from briskrl.bench.env import replay
-from briskrl.bench.legacy import (
+from benchmarks.legacy.trainer import (
     LegacyReplay,
     LegacyTrainer,
     Transitions,
@@ -29,8 +25,12 @@ from briskrl.bench.legacy import (
     games_of,
     push_one_by_one,
 )
+from briskrl.algos.dqn.config import DQNConfig
+from briskrl.bench import recorded_play as tapes
+from briskrl.bench.config import LegacyBench
+from briskrl.bench.env import replay
 from briskrl.bench.stopwatch import Stopwatch
-from briskrl.bench.train_loop import OurLoop
+from briskrl.bench.train_loop import BenchTrainLoop
 from briskrl.core.types import Decision, StepBuffers
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
@@ -185,7 +185,7 @@ def _compare_flood(bench: LegacyBench) -> tuple[Measured, float]:
     games = games_of(env)
     searched = flood_features(games, config.height, config.width)
     if not np.array_equal(searched, out.obs[:, 11:14]):
-        raise tapes.TapeError("The searches and our features disagree on reachable space.")
+        raise tapes.ReplayError("The searches and our features disagree on reachable space.")
 
     def ours() -> float:
         watch = Stopwatch()
@@ -213,7 +213,7 @@ def _compare_loops(bench: LegacyBench) -> Measured:
         trainer = LegacyTrainer(env, NETWORK, bench.seed, console=console, table=table)
         while trainer.replay.size < NETWORK.learning_starts:
             trainer.collect()
-        ours = OurLoop(config, Path(folder) / "ours")
+        ours = BenchTrainLoop(config, Path(folder) / "ours")
         try:
             ours.prepare()
             return _alternate(

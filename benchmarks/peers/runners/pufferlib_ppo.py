@@ -14,9 +14,9 @@ from typing import Any
 import pufferlib
 import pufferlib.vector
 import torch
-from orders import obey, settings
 from pufferlib.ocean.cartpole.cartpole import Cartpole
 from pufferlib.pufferl import PuffeRL
+from runner_protocol import serve, settings
 from torch import nn
 
 SETTINGS = settings()
@@ -112,7 +112,7 @@ def main() -> None:
             trainer.train()
         return float(lengths[-1]) if lengths else None
 
-    obey(f"pufferlib {pufferlib.__version__}", train, rollout=ROLLOUT)
+    serve(f"pufferlib {pufferlib.__version__}", train, rollout=ROLLOUT)
 
 
 if __name__ == "__main__":

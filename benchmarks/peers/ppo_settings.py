@@ -105,7 +105,7 @@ def whole_config(*, engine: EngineChoice, threads: int, seed: int) -> TrainConfi
     )
 
 
-def guest_settings(config: TrainConfig) -> dict[str, Any]:
+def runner_settings(config: TrainConfig) -> dict[str, Any]:
     """The same for the other sides, which know nothing of our classes."""
     names = (
         "update_steps",

@@ -1,0 +1,1 @@
+"""Studies and comparisons that need a checkout of the repository; not part of the wheel."""

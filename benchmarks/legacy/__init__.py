@@ -1,0 +1,1 @@
+"""The slow training loop that briskrl replaced, and `brisk bench legacy`, which measures it."""
