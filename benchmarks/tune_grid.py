@@ -107,10 +107,9 @@ def main(argv: list[str]) -> None:
             outcome = tune(replace(config, seed=config.seed + repeat), settings)
             winner = next(p for p in space.points if p.values == outcome.best.values)
             comparison = PairedComparison(
-                lambda: trials.rate(best), lambda point=winner: trials.rate(point)
+                old=lambda: trials.rate(best), new=lambda point=winner: trials.rate(point)
             )
-            for _ in range(bench.pairs if winner != best else 0):
-                comparison.pair()
+            comparison.take_turns(bench.pairs if winner != best else 0)
             told = comparison.estimate()
             ratio = f"{told.ratio:.3f} ({told.low:.3f} to {told.high:.3f})"
             gain = outcome.gain

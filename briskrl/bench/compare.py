@@ -1,9 +1,9 @@
-"""Two sides in alternating slices: how much faster the new one is, with an interval.
+"""Paired comparisons: variants measured in alternating slices, with an interval for their ratio.
 
-A shared machine changes its speed from second to second by more than most settings do. So the two
-sides take turns in quick succession, each pair of neighbouring slices gives one ratio, and only
-those ratios are looked at. Their logarithms are averaged without the outermost eighth on each side,
-which is where a neighbour's bursts end up; the interval is Student's for trimmed means (Yuen 1974).
+The speed of a shared machine changes from second to second by more than most settings change it. So
+variants take turns in quick succession, and only ratios within one turn count. The logarithms of
+these ratios are averaged without the outermost eighth at each end, where disturbances by other
+processes end up; the interval is Student's for trimmed means (Yuen 1974).
 """
 
 from __future__ import annotations
@@ -12,148 +12,169 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import atan, cos, exp, log, pi, sin, sqrt
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from time import perf_counter
 
-import numpy as np
-
 Slice = Callable[[], float]
-"""Works for a moment; returns what it got done per second."""
+"""Runs one variant for a moment; returns its rate (steps per second, say)."""
 
 CONFIDENCE = 0.95
 EARLY_CONFIDENCE = 0.997
-"""To stop before the end more must be seen, because whoever looks often is fooled sooner (Haybittle
-1971, Peto 1976)."""
-FEWEST_PAIRS = 4
-TRIMMED = 8
-"""One ratio in so many is left out, on each side."""
+"""Confidence needed to stop early: looking at the result after every turn raises the rate of false
+positives (Haybittle 1971, Peto 1976)."""
+MIN_TURNS = 4
+TRIM = 8
+"""1 / TRIM of the ratios are left out at each end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How many times as fast the new side is as the old one."""
+    """Speed of the new variant over the old one."""
 
     ratio: float
     low: float
-    """Ends of the interval; 0 and infinity while there are too few pairs to tell."""
+    """Ends of the interval; 0 and infinity with fewer than two pairs."""
     high: float
     pairs: int
 
     @property
     def is_faster(self) -> bool:
-        """Whether the new side is faster beyond chance."""
+        """Whether the new variant is significantly faster."""
         return self.low > 1
 
     @property
     def is_slower(self) -> bool:
-        """Whether the new side is slower beyond chance."""
+        """Whether the new variant is significantly slower."""
         return self.high < 1
 
     @property
     def is_clear(self) -> bool:
-        """Whether one of the sides is faster beyond chance."""
+        """Whether the difference is significant."""
         return self.is_faster or self.is_slower
 
 
 def estimate(logs: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """The typical ratio and its interval, from the logarithms of the pairs' ratios."""
+    """Trimmed mean ratio and its interval, from the logarithms of the ratios."""
     count = len(logs)
     if count == 0:
         return Estimate(1.0, 0.0, float("inf"), 0)
-    left_out = count // TRIMMED
-    ordered = np.sort(np.asarray(logs, np.float64))
-    kept = ordered[left_out : count - left_out]
-    middle = float(kept.mean())
+    trimmed = count // TRIM
+    ordered = sorted(logs)
+    kept = ordered[trimmed : count - trimmed]
+    center = fmean(kept)
     if len(kept) < 2:
-        return Estimate(exp(middle), 0.0, float("inf"), count)
-    pulled_in = np.clip(ordered, kept[0], kept[-1])
-    squares = float(((pulled_in - pulled_in.mean()) ** 2).sum())
+        return Estimate(exp(center), 0.0, float("inf"), count)
+    winsorized = [min(max(value, kept[0]), kept[-1]) for value in ordered]
+    mean = fmean(winsorized)
+    squares = sum((value - mean) ** 2 for value in winsorized)
     error = sqrt(squares / (len(kept) * (len(kept) - 1)))
     half_width = t_quantile(len(kept) - 1, confidence) * error
-    # Hardly two pairs are equal to the last digit; if so, the interval is a point.
-    return Estimate(exp(middle), exp(middle - half_width), exp(middle + half_width), count)
+    return Estimate(exp(center), exp(center - half_width), exp(center + half_width), count)
+
+
+def median_ratio(above: Sequence[float], below: Sequence[float]) -> float:
+    """Median over the turns of the ratio of two variants' rates."""
+    return median(a / b for a, b in zip(above, below, strict=True))
 
 
 class PairedComparison:
-    """Slices of two sides in turns; who begins changes from pair to pair, so that drift cancels.
+    """Slices of two or more variants in turns.
+
+    The order is reversed in every other turn, so that a steady drift of the machine cancels.
 
     Args:
-        old: A slice of the side to compare with.
-        new: A slice of the side in question.
+        variants: A slice per variant. The first is the baseline ("old"), the second the one that
+            `estimate` compares with it ("new").
     """
 
-    def __init__(self, old: Slice, new: Slice) -> None:
-        self._old = old
-        self._new = new
-        self.old_rates: list[float] = []
-        self.new_rates: list[float] = []
+    def __init__(self, **variants: Slice) -> None:
+        self._variants = variants
+        self.rates: dict[str, list[float]] = {name: [] for name in variants}
+        """Rates of every variant, one per turn."""
+        self.turns = 0
 
-    def pair(self) -> None:
-        """One more slice of each side."""
-        if len(self.old_rates) % 2:
-            new = self._new()
-            old = self._old()
-        else:
-            old = self._old()
-            new = self._new()
-        self.old_rates.append(old)
-        self.new_rates.append(new)
+    def take_turn(self) -> None:
+        """Run one slice of every variant."""
+        names = list(self._variants)
+        rates = {
+            name: self._variants[name]() for name in (names[::-1] if self.turns % 2 else names)
+        }
+        self.record(**rates)
+
+    def record(self, **rates: float) -> None:
+        """Add a turn that was measured elsewhere."""
+        for name, rate in rates.items():
+            self.rates[name].append(rate)
+        self.turns += 1
+
+    def take_turns(self, turns: int, *, warm_up: bool = False) -> None:
+        """Run so many turns, after one that does not count if `warm_up` is set."""
+        if warm_up:
+            for run_slice in self._variants.values():
+                run_slice()
+        for _ in range(turns):
+            self.take_turn()
+
+    def median(self, name: str) -> float:
+        """Median rate of a variant."""
+        return median(self.rates[name])
+
+    def median_ratio(self, above: str, below: str) -> float:
+        """Median over the turns of the ratio of two variants."""
+        return median_ratio(self.rates[above], self.rates[below])
 
     def estimate(self, confidence: float = CONFIDENCE) -> Estimate:
-        """How the new side compares by all pairs so far."""
-        return estimate(self._logs(), confidence)
+        """Speed of the second variant over the first, from all turns so far."""
+        old, new = list(self.rates.values())[:2]
+        return estimate([log(b / a) for a, b in zip(old, new, strict=True)], confidence)
 
     def run(
         self,
         *,
-        pairs: int,
-        fewest: int = FEWEST_PAIRS,
+        turns: int,
+        min_turns: int = MIN_TURNS,
         seconds: float = float("inf"),
         precision: float = 0.0,
         stop: Callable[[], bool] = lambda: False,
     ) -> Estimate:
-        """More pairs, until it is clear who is faster or one of the limits is reached.
+        """Take turns until the difference is significant or a limit is reached.
 
         Args:
-            pairs: The most pairs, over all calls.
-            fewest: Pairs before which no difference counts as clear.
-            seconds: The longest that this may take; a pair that has begun is finished.
-            precision: Half width of the interval, as a share, that suffices whoever is faster.
-            stop: Asked before every pair.
+            turns: Maximum number of turns, over all calls.
+            min_turns: Turns before which no difference counts as significant.
+            seconds: Time limit; a turn that has begun is finished.
+            precision: Relative half width of the interval at which to stop in any case.
+            stop: Called before every turn; True stops.
         """
         begin = perf_counter()
-        while len(self.old_rates) < pairs and perf_counter() - begin < seconds and not stop():
-            self.pair()
-            if len(self.old_rates) >= fewest and self._suffices(precision):
+        while self.turns < turns and perf_counter() - begin < seconds and not stop():
+            self.take_turn()
+            if self.turns >= min_turns and self._is_decided(precision):
                 break
         return self.estimate()
 
-    def _suffices(self, precision: float) -> bool:
-        now = self.estimate(EARLY_CONFIDENCE)
-        return now.is_clear or log(now.high / now.low) < 2 * precision
-
-    def _logs(self) -> list[float]:
-        sides = zip(self.new_rates, self.old_rates, strict=True)
-        return [log(new / old) for new, old in sides]
+    def _is_decided(self, precision: float) -> bool:
+        current = self.estimate(EARLY_CONFIDENCE)
+        return current.is_clear or log(current.high / current.low) < 2 * precision
 
 
 @cache
 def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
-    """How many standard errors an interval of a mean reaches to each side (Student 1908)."""
+    """Half width of a two-sided Student interval, in standard errors."""
     low, high = 0.0, 1.0
-    while _within(high, freedom) < confidence:
+    while _t_probability(high, freedom) < confidence:
         high *= 2
     for _ in range(60):
         middle = (low + high) / 2
-        if _within(middle, freedom) < confidence:
+        if _t_probability(middle, freedom) < confidence:
             low = middle
         else:
             high = middle
     return high
 
 
-def _within(t: float, freedom: int) -> float:
-    """Chance of a value between -t and t (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+def _t_probability(t: float, freedom: int) -> float:
+    """Probability of a value between -t and t (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
     angle = atan(t / sqrt(freedom))
     if freedom % 2:
         term, total = cos(angle), 0.0
@@ -169,33 +190,31 @@ def _within(t: float, freedom: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Neighbouring turns of as many iterations on both sides, in CPU seconds."""
+class CostPair:
+    """CPU seconds of equally many iterations in a long run and in a new replica of it."""
 
-    old_s: float
-    """Cost in the process that has trained for long."""
-    fresh_s: float
-    """Cost in the process that has begun anew."""
+    run_s: float
+    replica_s: float
 
 
-def cost_ratio(pairs: Sequence[Pair]) -> float | None:
-    """All CPU of the old side over all CPU of the fresh side; None without pairs."""
-    fresh_s = sum(pair.fresh_s for pair in pairs)
-    return sum(pair.old_s for pair in pairs) / fresh_s if fresh_s > 0 else None
+def cost_ratio(pairs: Sequence[CostPair]) -> float | None:
+    """Total CPU time of the run over that of its replica; None without pairs."""
+    replica_s = sum(pair.replica_s for pair in pairs)
+    return sum(pair.run_s for pair in pairs) / replica_s if replica_s > 0 else None
 
 
-def standard_error(pairs: Sequence[Pair]) -> float | None:
-    """How far `cost_ratio` moves by chance, judged by the unrest between pairs; None below two."""
+def standard_error(pairs: Sequence[CostPair]) -> float | None:
+    """Standard error of `cost_ratio`, from the scatter between pairs; None below two pairs."""
     ratio, count = cost_ratio(pairs), len(pairs)
     if ratio is None or count < 2:
         return None
-    squares = sum((pair.old_s - ratio * pair.fresh_s) ** 2 for pair in pairs)
-    return sqrt(squares * count / (count - 1)) / sum(pair.fresh_s for pair in pairs)
+    squares = sum((pair.run_s - ratio * pair.replica_s) ** 2 for pair in pairs)
+    return sqrt(squares * count / (count - 1)) / sum(pair.replica_s for pair in pairs)
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
-    """A mean over independent runs, and the ends of its 95 % interval; None of a single run."""
+class SeedMean:
+    """Mean over seeds with the ends of its 95 % Student interval; None with a single run."""
 
     mean: float
     low: float | None
@@ -208,12 +227,12 @@ class Mean:
         return None if self.high is None else self.high - self.mean
 
 
-def mean_of(values: Sequence[float]) -> Mean | None:
-    """The mean of some values with its interval; None without values."""
+def mean_of(values: Sequence[float]) -> SeedMean | None:
+    """Mean of independent values with its interval; None without values."""
     if not values:
         return None
-    middle, count = fmean(values), len(values)
+    mean, count = fmean(values), len(values)
     if count == 1:
-        return Mean(middle, None, None, 1)
+        return SeedMean(mean, None, None, 1)
     half_width = t_quantile(count - 1) * stdev(values) / sqrt(count)
-    return Mean(middle, middle - half_width, middle + half_width, count)
+    return SeedMean(mean, mean - half_width, mean + half_width, count)

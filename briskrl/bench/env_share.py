@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from time import process_time
 from typing import Any
 
-import numpy as np
-
 from briskrl.bench.compare import PairedComparison
 from briskrl.bench.config import ShareBench
 from briskrl.bench.padded_cartpole import PaddedCartPole
@@ -65,17 +63,16 @@ def measure_share(config: TrainConfig, bench: ShareBench) -> ShareFigures:
         stand_in = _Side(settled, carts)
         stack.callback(stand_in.close)
         rounds = ours.rounds_in(bench.seconds)
-        comparison = PairedComparison(_slice(stand_in, rounds), _slice(ours, rounds))
-        for _ in range(bench.slices):
-            comparison.pair()
+        comparison = PairedComparison(old=_slice(stand_in, rounds), new=_slice(ours, rounds))
+        comparison.take_turns(bench.slices)
         found = comparison.estimate()
         known = bench.slices > 1
         return ShareFigures(
             ratio=found.ratio,
             ratio_low=found.low if known else None,
             ratio_high=found.high if known else None,
-            steps_per_cpu_s=float(np.median(comparison.new_rates)),
-            cartpole_steps_per_cpu_s=float(np.median(comparison.old_rates)),
+            steps_per_cpu_s=comparison.median("new"),
+            cartpole_steps_per_cpu_s=comparison.median("old"),
             env_share=ours.env_share,
             cartpole_env_share=stand_in.env_share,
             env=config.env,

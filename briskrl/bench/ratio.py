@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from briskrl.algos.dqn.config import RATIO_PRESETS, DQNConfig
-from briskrl.bench.compare import Mean, mean_of
+from briskrl.bench.compare import SeedMean, mean_of
 from briskrl.bench.config import RatioBench
 from briskrl.bench.learning import Arrival, Curve, learning_curve
 from briskrl.core.config import to_toml
@@ -51,16 +51,16 @@ class PresetFigures:
     ratio: float
     """Updates per transition."""
     updates: float
-    steps_per_s: Mean
-    steps_per_cpu_s: Mean
+    steps_per_s: SeedMean
+    steps_per_cpu_s: SeedMean
     cpu_s: float
     """Of one run, on average."""
-    final_score: Mean
+    final_score: SeedMean
     reached: int
     """Runs that reached the score; the next three are of those alone, None without any."""
-    steps_to_score: Mean | None
-    wall_s_to_score: Mean | None
-    cpu_s_to_score: Mean | None
+    steps_to_score: SeedMean | None
+    wall_s_to_score: SeedMean | None
+    cpu_s_to_score: SeedMean | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def summarize(runs: Sequence[RatioRun], steps: int, bench: RatioBench) -> RatioF
 def _figures(preset: str, curves: list[Curve], score: float) -> PresetFigures:
     arrivals = [found for found in (curve.when(score) for curve in curves) if found is not None]
 
-    def taken(what: Callable[[Arrival], float]) -> Mean | None:
+    def taken(what: Callable[[Arrival], float]) -> SeedMean | None:
         return mean_of([what(arrival) for arrival in arrivals])
 
     return PresetFigures(
@@ -179,7 +179,7 @@ def _figures(preset: str, curves: list[Curve], score: float) -> PresetFigures:
     )
 
 
-def _mean(values: Iterator[float]) -> Mean:
+def _mean(values: Iterator[float]) -> SeedMean:
     found = mean_of(list(values))
     assert found is not None
     return found

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import psutil
 
-from briskrl.bench.compare import Pair
+from briskrl.bench.compare import CostPair
 from briskrl.bench.replica_process import ReplicaProcess
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.core.phase import Phase
@@ -74,9 +74,9 @@ class SteadinessHook:
         self._episodes = episodes
         self._folder = folder
         self._plan: Iterations[None] | None = None
-        self.starts: list[list[Pair]] = []
+        self.starts: list[list[CostPair]] = []
         """Turns of the steady state and of first episodes, one list per fresh process."""
-        self.late: list[Pair] = []
+        self.late: list[CostPair] = []
         """Turns of the last fifth and of a second fifth: all of both, or none."""
         self.paused = Stopwatch()
         """Time that passed in the run while it was another's turn."""
@@ -136,14 +136,14 @@ class SteadinessHook:
 
     def _meet_start(
         self, run: RunRecorder, fresh: ReplicaProcess, begin: Beginning
-    ) -> Iterations[list[Pair]]:
+    ) -> Iterations[list[CostPair]]:
         size, length = _iterations(EARLY_TURN_S, begin), begin.length or 0
         while not fresh.at.updates:
             self._turn(run, fresh, 1)
             yield
         # The turn that did the very first update is the first one to count.
-        fresh_s = fresh.at.cpu_s
-        pairs = [Pair((yield from _cost(1)), fresh_s)]
+        replica_s = fresh.at.cpu_s
+        pairs = [CostPair((yield from _cost(1)), replica_s)]
         until = fresh.at.episodes + self._episodes
         while fresh.at.episodes < until:
             # A turn beyond the first episodes would use up iterations that the last fifth needs.
@@ -164,8 +164,8 @@ class SteadinessHook:
 
     def _meet_fifth(
         self, run: RunRecorder, fresh: ReplicaProcess, begin: Beginning
-    ) -> Iterations[list[Pair]]:
-        size, pairs, left = _iterations(LATE_TURN_S, begin), list[Pair](), self._fifth
+    ) -> Iterations[list[CostPair]]:
+        size, pairs, left = _iterations(LATE_TURN_S, begin), list[CostPair](), self._fifth
         while left:
             count = min(size, left)
             pairs.append((yield from self._pair(run, fresh, count, swap=len(pairs) % 2 == 1)))
@@ -174,14 +174,14 @@ class SteadinessHook:
 
     def _pair(
         self, run: RunRecorder, fresh: ReplicaProcess, count: int, *, swap: bool
-    ) -> Iterations[Pair]:
+    ) -> Iterations[CostPair]:
         """A turn of each; swapping every other pair keeps a drift of the machine out."""
         if swap:
             self._turn(run, fresh, count)
-        old_s = yield from _cost(count)
+        run_s = yield from _cost(count)
         if not swap:
             self._turn(run, fresh, count)
-        return Pair(old_s, fresh.at.cpu_s)
+        return CostPair(run_s, fresh.at.cpu_s)
 
     def _start(self, run: RunRecorder, stack: ExitStack) -> ReplicaProcess:
         """A fresh process instead of the one before."""

@@ -14,7 +14,7 @@ from briskrl.core.errors import ConfigError
 from briskrl.core.format import columns, count
 
 if TYPE_CHECKING:
-    from briskrl.bench.compare import Mean
+    from briskrl.bench.compare import SeedMean
     from briskrl.bench.ratio import PresetFigures, RatioFigures
 
 STEPS = 500_000
@@ -97,7 +97,7 @@ def _row(name: str, each: PresetFigures, seeds: int) -> list[str]:
     ]
 
 
-def _show(value: Mean | None, *, whole: bool = False) -> str:
+def _show(value: SeedMean | None, *, whole: bool = False) -> str:
     if value is None:
         return "-"
     write = count if whole else _plain

@@ -177,9 +177,11 @@ def compare(
             since.note(rate)
         return rate
 
-    comparison = PairedComparison(lambda: _noted(sides[0], before, by_wall=by_wall), changed)
+    comparison = PairedComparison(
+        old=lambda: _noted(sides[0], before, by_wall=by_wall), new=changed
+    )
     while len(sides[0]) < MOST:
-        comparison.pair()
+        comparison.take_turn()
         late = perf_counter() >= end or stops()
         if late or (len(sides[0]) >= FEWEST and _is_clear(comparison)):
             break

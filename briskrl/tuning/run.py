@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from statistics import median
 from time import perf_counter
 from typing import Protocol
 
@@ -197,7 +196,8 @@ class Tuning:
         """Slices of start and point in turns, none of which the search has seen."""
         stopped = self._stop()
         comparison = PairedComparison(
-            lambda: self._trials.rate(self._space.start), lambda: self._trials.rate(point)
+            old=lambda: self._trials.rate(self._space.start),
+            new=lambda: self._trials.rate(point),
         )
         limit = self._now() + seconds
 
@@ -207,8 +207,8 @@ class Tuning:
             return self._now() >= limit or (self._stop() and not stopped)
 
         comparison.run(
-            pairs=MOST_PROOF_PAIRS,
-            fewest=FEWEST_PROOF_PAIRS,
+            turns=MOST_PROOF_PAIRS,
+            min_turns=FEWEST_PROOF_PAIRS,
             precision=PROOF_PRECISION,
             stop=leave,
         )
@@ -233,7 +233,7 @@ class Tuning:
         known: Remembered | None,
         interrupted: bool,
     ) -> Outcome:
-        gain = comparison.estimate() if comparison is not None and comparison.old_rates else None
+        gain = comparison.estimate() if comparison is not None and comparison.turns else None
         proven = gain is not None and gain.is_faster
         if gain is not None and proven and known is None:
             remember(
@@ -247,8 +247,8 @@ class Tuning:
             start=self._space.start,
             best=best,
             gain=gain,
-            start_rate=median(comparison.old_rates) if comparison is not None and gain else None,
-            best_rate=median(comparison.new_rates) if comparison is not None and gain else None,
+            start_rate=comparison.median("old") if comparison is not None and gain else None,
+            best_rate=comparison.median("new") if comparison is not None and gain else None,
             findings=self._search.findings,
             points=len(self._points),
             remembered=None if known is None else known.measured_at,

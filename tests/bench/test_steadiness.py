@@ -63,10 +63,10 @@ def test_a_run_that_grows_dearer_shows_and_waiting_is_known(tmp_path: Path) -> N
     ratio = cost_ratio(relay.late)
     assert ratio is not None
     assert ratio > 2
-    old_s = sum(pair.old_s for pair in relay.late)
-    assert 200 * 0.01 < old_s < result.cpu_s
+    run_s = sum(pair.run_s for pair in relay.late)
+    assert 200 * 0.01 < run_s < result.cpu_s
     assert 1 <= len(relay.starts) <= 4
-    assert all(pair.old_s > 0 and pair.fresh_s > 0 for pairs in relay.starts for pair in pairs)
+    assert all(pair.run_s > 0 and pair.replica_s > 0 for pairs in relay.starts for pair in pairs)
     assert 0 < relay.paused.wall_s < result.wall_s
     assert result.phases["wait"] == pytest.approx(relay.paused.wall_s, rel=0.05)
     assert psutil.Process().children() == []
