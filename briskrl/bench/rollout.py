@@ -190,6 +190,6 @@ def _rows(memory: RolloutMemory, steps: int) -> list[StepSlot]:
     """The rows of the rollout that an empty memory is about to hold."""
     rows = []
     for _ in range(steps):
-        rows.append(memory.row())
+        rows.append(memory.next_slot())
         memory.advance()
     return rows

@@ -160,8 +160,8 @@ class Rollout:
     """(T + 1, N, *obs)"""
     action: Array
     """(T + 1, N) or (T + 1, N, D)"""
-    log_prob: Floats
-    """(T + 1, N): of the actions, under the policy that acted."""
+    behavior_log_prob: Floats
+    """(T + 1, N): log probability of the actions under the policy that collected them."""
     reward: Floats
     """(T + 1, N)"""
     terminated: Bools
@@ -188,7 +188,7 @@ class Rollout:
 
 @dataclass(slots=True)
 class Minibatch:
-    """B steps of rollouts, for one gradient update: all of M, or those that were chosen."""
+    """B steps of rollouts, for one gradient update: all of M, or those at `indices`."""
 
     obs: Array
     """(M, *obs)"""
@@ -206,7 +206,7 @@ class Minibatch:
     """(M,)"""
     mask: Bools | None = None
     """(M, A)"""
-    chosen: Ints | None = None
+    indices: Ints | None = None
     """(B,): which steps, in their order; None: all of them."""
 
     @classmethod
@@ -231,10 +231,10 @@ class Minibatch:
     @property
     def size(self) -> int:
         """B."""
-        return len(self.weight if self.chosen is None else self.chosen)
+        return len(self.weight if self.indices is None else self.indices)
 
     def gathered(self, out: Minibatch | None = None) -> Minibatch:
-        """The chosen steps by themselves, or this very batch if it is all of them.
+        """A batch of the steps at `indices` alone; this batch itself if it is all of them.
 
         Args:
             out: Where to put them, in its first rows if it is larger; new arrays if absent.
@@ -242,16 +242,16 @@ class Minibatch:
         Returns:
             A batch of B steps; `out` itself if it is as large.
         """
-        chosen, found = self.chosen, {}
-        if chosen is None:
+        indices, found = self.indices, {}
+        if indices is None:
             return self
         for name in MINIBATCH_FIELDS:
             array = getattr(self, name)
             if array is not None:
-                room = None if out is None else getattr(out, name)[: len(chosen)]
+                room = None if out is None else getattr(out, name)[: len(indices)]
                 # Every index is in range; "clip" only spares numpy a buffered copy.
-                found[name] = np.take(array, chosen, axis=0, out=room, mode="clip")
-        return out if out is not None and out.size == len(chosen) else Minibatch(**found)
+                found[name] = np.take(array, indices, axis=0, out=room, mode="clip")
+        return out if out is not None and out.size == len(indices) else Minibatch(**found)
 
 
 MINIBATCH_FIELDS = (

@@ -47,7 +47,7 @@ class Memory(ChunkSource, Protocol):
         """
         ...
 
-    def cut(self, now: StepBuffers) -> None:
+    def truncate_episodes(self, now: StepBuffers) -> None:
         """End the episodes under way: each env's last transition is truncated at `now`.
 
         For environments that are about to begin new episodes of their own accord.
@@ -99,12 +99,7 @@ class ReplayMemory(Memory, Protocol):
 class RolloutMemory(Memory, Protocol):
     """Hands out whole rollouts once they are full."""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the rollout can be learnt from."""
-        ...
-
-    def row(self) -> StepSlot:
+    def next_slot(self) -> StepSlot:
         """Where the next step of all environments is to be written."""
         ...
 
@@ -121,11 +116,11 @@ class RolloutMemory(Memory, Protocol):
         """What there is to learn from, the newest first."""
         ...
 
-    def deal(self, rng: np.random.Generator, parts: int) -> None:
+    def shuffle(self, rng: np.random.Generator, parts: int) -> None:
         """Deal all steps of the rollouts out to so many equal parts at random."""
         ...
 
-    def part(self, k: int) -> Minibatch:
+    def minibatch(self, k: int) -> Minibatch:
         """The k-th part of what was dealt last, in views of the memory."""
         ...
 

@@ -24,7 +24,7 @@ from briskrl.core.types import (
     StepBuffers,
 )
 from briskrl.memory.kernels import sum_tree
-from briskrl.memory.kernels.prioritized_sampling import Source
+from briskrl.memory.kernels.prioritized_sampling import PrioritizedSampler
 from briskrl.memory.replay import ReplayBuffer
 
 ERROR_OFFSET = 1e-6
@@ -159,7 +159,9 @@ class PrioritizedReplay:
             self._tree, out.index, errors, updates, self.alpha, ERROR_OFFSET, self._largest
         )
 
-    def source(self, rng: np.random.Generator, updates: int, out: Batch) -> Source | None:
+    def sampler(
+        self, rng: np.random.Generator, updates: int, out: Batch
+    ) -> PrioritizedSampler | None:
         """What compiled code needs to do what `sample` and `feedback` do, update by update.
 
         It has to be handed back to `cancel` afterwards. None if observations are kept as codes,
@@ -169,7 +171,7 @@ class PrioritizedReplay:
         if views is None:
             return None
         ring = self._replay.ring
-        return Source(
+        return PrioritizedSampler(
             tree=self._tree,
             draws=self._replay.draw(rng, updates, out),
             beta=self.beta,
@@ -193,13 +195,13 @@ class PrioritizedReplay:
             **views,
         )
 
-    def take_back(self, source: Source) -> None:
+    def sync_back(self, source: PrioritizedSampler) -> None:
         """Take notice of what was done with a source."""
         self._largest = float(source.largest[0])
 
-    def cut(self, now: StepBuffers) -> None:
+    def truncate_episodes(self, now: StepBuffers) -> None:
         """End the episodes under way: each env's last transition is truncated at `now`."""
-        self._replay.cut(now)
+        self._replay.truncate_episodes(now)
 
     def clear(self) -> None:
         """Forget everything; what follows is what a newly built memory would do.

@@ -222,7 +222,7 @@ class ReplayBuffer:
             "next_mask": self._mask_out(out),
         }
 
-    def cut(self, now: StepBuffers) -> None:
+    def truncate_episodes(self, now: StepBuffers) -> None:
         """End the episodes under way: each env's last transition is truncated at `now`."""
         ring = self.ring
         envs = np.flatnonzero(self._counts)

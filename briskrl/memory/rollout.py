@@ -27,10 +27,22 @@ from briskrl.core.types import (
     action_layout,
     aligned_zeros,
 )
-from briskrl.memory.kernels.shuffle import deal
+from briskrl.memory.kernels.shuffle import assign_minibatches
 
-RECORDED = ("obs", "action", "log_prob", "reward", "terminated", "truncated", "mask")
-"""What a saved rollout consists of, besides the final observations of ended episodes."""
+RECORDED = {
+    "obs": "obs",
+    "action": "action",
+    "log_prob": "behavior_log_prob",
+    "reward": "reward",
+    "terminated": "terminated",
+    "truncated": "truncated",
+    "mask": "mask",
+}
+"""Arrays of a saved rollout by name, with the field of Rollout they come from.
+
+The names are those of chunk files, so they never change. Final observations are saved beside them,
+for ended episodes alone.
+"""
 
 
 class RolloutBuffer:
@@ -77,11 +89,6 @@ class RolloutBuffer:
         return sum(array.nbytes for array in self._arrays.values())
 
     @property
-    def is_full(self) -> bool:
-        """Whether every environment has handed in its steps of this rollout."""
-        return bool(self._filled.min() == self.steps)
-
-    @property
     def has_room(self) -> Bools:
         """(N,): environments whose next transition still belongs to this rollout."""
         return self._filled < self.steps
@@ -96,7 +103,7 @@ class RolloutBuffer:
         """Whether rollouts are learnt from again beside newer ones."""
         return len(self._rollouts) > 1
 
-    def row(self) -> StepSlot:
+    def next_slot(self) -> StepSlot:
         """Where the next step of all environments goes; the same objects every time round.
 
         Raises:
@@ -139,7 +146,7 @@ class RolloutBuffer:
         rollout.obs[at, who] = before.obs[:count]
         rollout.obs[at + 1, who] = after.obs[:count]
         rollout.action[at, who] = decision.action[:count]
-        rollout.log_prob[at, who] = decision.log_prob[:count]
+        rollout.behavior_log_prob[at, who] = decision.log_prob[:count]
         rollout.reward[at, who] = after.reward[:count]
         rollout.terminated[at, who] = after.terminated[:count]
         rollout.truncated[at, who] = after.truncated[:count]
@@ -152,7 +159,7 @@ class RolloutBuffer:
         self._filled[who] += 1
         self._at = int(self._handed_in[0])
 
-    def cut(self, now: StepBuffers) -> None:
+    def truncate_episodes(self, now: StepBuffers) -> None:
         """End the episodes under way: each env's last transition is truncated at `now`."""
         rollout = self._rollouts[self._current]
         envs = np.flatnonzero(self._filled)
@@ -171,7 +178,7 @@ class RolloutBuffer:
             found.append(rollout)
         return found
 
-    def deal(self, rng: np.random.Generator, parts: int) -> None:
+    def shuffle(self, rng: np.random.Generator, parts: int) -> None:
         """Deal all steps of the rollouts out to so many equal parts at random.
 
         Parts differ by at most one step in size where they cannot be equal.
@@ -183,12 +190,12 @@ class RolloutBuffer:
             self._ends = np.zeros(parts, np.int64)
         draws = self._draws[:total]
         rng.random(out=draws)
-        deal(draws, self._places, self._bounds, self._owner, self._ends, self._order)
+        assign_minibatches(draws, self._places, self._bounds, self._owner, self._ends, self._order)
 
-    def part(self, k: int) -> Minibatch:
+    def minibatch(self, k: int) -> Minibatch:
         """The k-th part of what was dealt last, in views of the memory."""
-        chosen = self._order[self._bounds[k] : self._bounds[k + 1]]
-        return Minibatch(**self._steps, chosen=chosen)
+        indices = self._order[self._bounds[k] : self._bounds[k + 1]]
+        return Minibatch(**self._steps, indices=indices)
 
     def next_rollout(self) -> None:
         """Begin a new rollout where the full one ended."""
@@ -230,7 +237,9 @@ class RolloutBuffer:
         rollout = self._named(name)
         ended = np.flatnonzero(rollout.terminated | rollout.truncated)
         arrays = {
-            key: getattr(rollout, key) for key in RECORDED if getattr(rollout, key) is not None
+            name: getattr(rollout, field)
+            for name, field in RECORDED.items()
+            if getattr(rollout, field) is not None
         }
         finals = rollout.final_obs.reshape(-1, *rollout.final_obs.shape[2:])[ended]
         return {**arrays, "ended": ended, "final_obs": finals}
@@ -238,10 +247,10 @@ class RolloutBuffer:
     def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
         """Put back what read_chunk gave."""
         rollout = self._named(name)
-        for key in RECORDED:
-            target = getattr(rollout, key)
+        for name, field in RECORDED.items():
+            target = getattr(rollout, field)
             if target is not None:
-                target[...] = arrays[key]
+                target[...] = arrays[name]
         flat = rollout.final_obs.reshape(-1, *rollout.final_obs.shape[2:])
         flat[arrays["ended"]] = arrays["final_obs"]
 
@@ -272,7 +281,15 @@ class RolloutBuffer:
 
 def _allocate(spec: EnvSpec, lead: tuple[int, int, int]) -> dict[str, Array]:
     shape, dtype = action_layout(spec)
-    floats = ("log_prob", "reward", "old_log_prob", "weight", "value", "advantage", "returns")
+    floats = (
+        "behavior_log_prob",
+        "reward",
+        "old_log_prob",
+        "weight",
+        "value",
+        "advantage",
+        "returns",
+    )
     arrays: dict[str, Array] = {
         "obs": aligned_zeros((*lead, *spec.obs.shape), spec.obs.dtype),
         "action": aligned_zeros((*lead, *shape), dtype),
@@ -311,6 +328,8 @@ def _rows(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[StepSlot]:
         for t in range(steps)
     ]
     return [
-        StepSlot(buffers[t], Decision(rollout.action[t], rollout.log_prob[t]), buffers[t + 1])
+        StepSlot(
+            buffers[t], Decision(rollout.action[t], rollout.behavior_log_prob[t]), buffers[t + 1]
+        )
         for t in range(steps)
     ]

@@ -63,7 +63,7 @@ class Collector:
         self._env = env
         self._rows = rows
         # Looked up once: what a step of the loop does besides acting and stepping adds up.
-        self._calls = (rows.row, actor.act, env.step_into, rows.advance, env.drain_stats)
+        self._calls = (rows.next_slot, actor.act, env.step_into, rows.advance, env.drain_stats)
         self._num_envs = env.num_envs
         self._timer = timer
         self._spans = [timer[phase] for phase in (Phase.ACT, Phase.ENV, Phase.STORE, Phase.LOG)]
@@ -72,7 +72,7 @@ class Collector:
     @property
     def now(self) -> StepBuffers:
         """What is acted on next."""
-        return self._rows.row().before
+        return self._rows.next_slot().before
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
@@ -154,7 +154,7 @@ def load_view(arrays: dict[str, Array], now: StepBuffers) -> None:
 class StepSlots(Protocol):
     """Hands out the place of one vector step after another."""
 
-    def row(self) -> StepSlot:
+    def next_slot(self) -> StepSlot:
         """Where the next step goes; its `before` holds what to act on."""
         ...
 
@@ -176,7 +176,7 @@ class DoubleBuffer:
         self._row = StepSlot(first, decision, second)
         self._other = StepSlot(second, decision, first)
 
-    def row(self) -> StepSlot:
+    def next_slot(self) -> StepSlot:
         """Where the next step goes."""
         return self._row
 

@@ -153,13 +153,13 @@ class ReplayLearner:
 
         with self._timer[Phase.UPDATE]:
             memory = cast("PrioritizedReplay", self._memory)
-            source = memory.source(self._rng, updates, self.batch)
+            source = memory.sampler(self._rng, updates, self.batch)
             if source is None:
                 return False
             cast("DQN", self._algo).update_by(
                 partial(update_in_turn, source), self.batch, updates, self._counters
             )
-            memory.take_back(source)
+            memory.sync_back(source)
         return True
 
     def rehearse(self) -> None:
@@ -194,7 +194,7 @@ class RolloutLearner:
         self._counters = counters
         self._epochs = epochs
         self._minibatches = minibatches
-        self._last = memory.part(0)
+        self._last = memory.minibatch(0)
 
     @property
     def batch(self) -> Minibatch:
@@ -226,9 +226,9 @@ class RolloutLearner:
     def _pass_over(self, parts: int, most: int | None = None) -> bool:
         """One pass over all steps in a new order; whether learning should go on."""
         with self._timer[Phase.SAMPLE]:
-            self._memory.deal(self._rng, parts)
+            self._memory.shuffle(self._rng, parts)
         for k in range(parts if most is None else min(parts, most)):
-            self._last = self._memory.part(k)
+            self._last = self._memory.minibatch(k)
             with self._timer[Phase.UPDATE]:
                 goes_on = self._algo.update(self._last, self._counters)
             if not goes_on:

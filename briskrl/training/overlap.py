@@ -129,7 +129,7 @@ class Overlap:
         error, took_ns, before_ns = None, 0, 0
         with self._timer[Phase.WAIT]:
             end = self._service.end if served else self._worker.end
-            self._engine.assist(self._learner.batch, end)
+            self._engine.help_until(self._learner.batch, end)
             if served:
                 took_ns, before_ns = self._service.finish()
             else:
@@ -197,9 +197,9 @@ class DeferredSlots:
         self._overlap = overlap
         self._timer = timer
 
-    def row(self) -> StepSlot:
+    def next_slot(self) -> StepSlot:
         """Where the next step goes."""
-        return self._rows.row()
+        return self._rows.next_slot()
 
     def advance(self) -> None:
         """Store the step, after the updates under way if these draw from the memory."""

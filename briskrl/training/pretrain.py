@@ -63,7 +63,7 @@ def pretrain(
     counted, earned = trainer.counters.state(), trainer.cadence.state()
     collector = trainer.build_collector(TeacherActor(teacher))
     collector.start(trainer.start_seed)
-    replays = not hasattr(trainer.memory, "row")
+    replays = not hasattr(trainer.memory, "next_slot")
     with trainer.algo.behavior_cloning():
         losses = (_replayed if replays else _rolled_out)(trainer, collector, note, stops)
     played, updates = trainer.counters.env_steps, trainer.counters.updates
@@ -117,7 +117,7 @@ def _replayed(
         collected += collector.collect()[0]
         if stops():
             return None
-    trainer.memory.cut(collector.now)
+    trainer.memory.truncate_episodes(collector.now)
     progress = _Progress(config.pretrain_steps, note)
     for left in range(config.pretrain_steps, 0, -UPDATES_AT_ONCE):
         trainer.learner.learn(min(left, UPDATES_AT_ONCE))

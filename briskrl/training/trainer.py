@@ -165,7 +165,7 @@ class Trainer:
         self.collector.cancel_or_wait()
         if self.overlap is not None:
             self.overlap.forget()
-        self.memory.cut(self.collector.now)
+        self.memory.truncate_episodes(self.collector.now)
 
     def _open_stage(self) -> None:
         """Exchange the environments for those of the present stage."""
@@ -212,7 +212,7 @@ class Trainer:
     @property
     def memory_note(self) -> str | None:
         """How large a memory of codes is; None for others, whose size follows from the settings."""
-        if self._codec is None or hasattr(self.memory, "row"):
+        if self._codec is None or hasattr(self.memory, "next_slot"):
             return None
         memory, spec = cast(ReplayMemory, self.memory), self.env.env_spec
         whole = spec.obs.size * spec.obs.dtype.itemsize
@@ -224,7 +224,7 @@ class Trainer:
     def _build_overlap(self) -> Overlap:
         engines = self.algo.engines
         check_overlap(
-            replays=not hasattr(self.memory, "row"),
+            replays=not hasattr(self.memory, "next_slot"),
             partial=getattr(self.env, "partial", False),
             engine=engines.name,
         )
@@ -234,7 +234,7 @@ class Trainer:
     def build_collector(self, actor: Actor | None = None) -> Collecting:
         """What collects into the memory; `actor` decides instead of the algorithm."""
         env, memory, actor = self.env, self.memory, actor or self.algo
-        holds_rollouts = hasattr(memory, "row")
+        holds_rollouts = hasattr(memory, "next_slot")
         if getattr(env, "partial", False):
             partial = cast(PartialVecEnv, env)
             return AsyncCollector(

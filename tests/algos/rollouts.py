@@ -51,7 +51,7 @@ def collect(agent: PPO, env: EnvSpec, *, steps=8, num_envs=6, seed=0) -> Rollout
     rng = np.random.default_rng(seed)
     lead = (steps + 1, num_envs)
     shape, dtype = action_layout(env)
-    old_log_prob, weight, value, advantage, returns, log_prob = np.full(
+    old_log_prob, weight, value, advantage, returns, behavior_log_prob = np.full(
         (6, *lead), np.nan, np.float32
     )
     mask = None
@@ -60,7 +60,7 @@ def collect(agent: PPO, env: EnvSpec, *, steps=8, num_envs=6, seed=0) -> Rollout
     rollout = Rollout(
         obs=observations(env, lead, rng),
         action=np.zeros((*lead, *shape), dtype),
-        log_prob=log_prob,
+        behavior_log_prob=behavior_log_prob,
         reward=rng.standard_normal(lead).astype(np.float32),
         terminated=rng.random(lead) < 0.1,
         truncated=rng.random(lead) < 0.15,
@@ -74,7 +74,7 @@ def collect(agent: PPO, env: EnvSpec, *, steps=8, num_envs=6, seed=0) -> Rollout
     )
     for t in range(steps):
         row_mask = None if mask is None else mask[t]
-        decision = Decision(rollout.action[t], rollout.log_prob[t])
+        decision = Decision(rollout.action[t], rollout.behavior_log_prob[t])
         agent.act(rollout.obs[t], row_mask, Counters(), decision)
     return rollout
 

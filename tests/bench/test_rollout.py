@@ -123,7 +123,7 @@ def test_collecting_with_the_fused_engine_makes_torch_do_nothing(trainer: Traine
 def finish(trainer: Trainer) -> None:
     """Begin the next rollout without learning from this one."""
     memory = trainer.memory
-    if memory.is_full:  # type: ignore[attr-defined]
+    if not memory.has_room.any():
         memory.next_rollout()  # type: ignore[attr-defined]
 
 

@@ -85,7 +85,9 @@ def test_a_hundred_policy_updates_agree_within_rounding(preset, space):
     for seed in range(5):
         rolls = [rollouts.collect(agent, env, seed=seed) for agent in agents]
         assert np.array_equal(rolls[0].action, rolls[1].action)
-        assert rolls[0].log_prob[:-1] == pytest.approx(rolls[1].log_prob[:-1], abs=1e-4)
+        assert rolls[0].behavior_log_prob[:-1] == pytest.approx(
+            rolls[1].behavior_log_prob[:-1], abs=1e-4
+        )
         for agent, rollout in zip(agents, rolls, strict=True):
             agent.compute_advantages([rollout], Counters())
         assert rolls[0].returns[:-1] == pytest.approx(rolls[1].returns[:-1], rel=1e-3, abs=1e-4)

@@ -92,7 +92,7 @@ def a_partner_of(engine, batch):
     """A thread that lends updates a hand until they are done."""
     end = np.zeros(1, np.int64)
     engine.freeze_actor(batch)
-    partner = threading.Thread(target=engine.assist, args=(batch, (end, 0, 1)))
+    partner = threading.Thread(target=engine.help_until, args=(batch, (end, 0, 1)))
     partner.start()
     while engine._board[kernels.PARTNER] != kernels.READY:
         time.sleep(0.001)

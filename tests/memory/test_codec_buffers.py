@@ -85,7 +85,7 @@ def test_batches_are_those_of_a_memory_of_whole_observations(
         for memory in (plain, coded):
             memory.write(*step)
             if t == cut_at:
-                memory.cut(play.now)
+                memory.truncate_episodes(play.now)
         if t == cut_at:
             play.env.start(seed + 1, play.now)
         assert plain.size == coded.size
@@ -106,7 +106,7 @@ def test_a_saved_memory_goes_on_to_the_bit(kind):
     _, memory = make_pair(kind, play.env, **shape)
     for _ in range(17):
         memory.write(*play.step())
-    memory.cut(play.now)
+    memory.truncate_episodes(play.now)
     _, again = make_pair(kind, play.env, **shape)
     again.load_state(memory.state())
     for name in memory.chunk_versions():

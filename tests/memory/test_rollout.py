@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from briskrl.core.types import MINIBATCH_FIELDS, Minibatch
-from briskrl.memory.kernels.shuffle import deal, shuffle
+from briskrl.memory.kernels.shuffle import assign_minibatches, shuffle
 from briskrl.memory.rollout import RECORDED, RolloutBuffer
 from tests.memory.allocation import allocated
 from tests.memory.reference import Feed, make_box_spec, make_spec
@@ -29,7 +29,7 @@ def random_step(feed: Feed):
 def play_rows(memory: RolloutBuffer, steps) -> None:
     """Write steps the way an environment does: into the rows that the memory hands out."""
     for before, decision, after in steps:
-        row = memory.row()
+        row = memory.next_slot()
         np.testing.assert_array_equal(row.before.obs, before.obs)
         row.decision.action[:] = decision.action
         row.decision.log_prob[:] = decision.log_prob
@@ -41,15 +41,15 @@ def play_rows(memory: RolloutBuffer, steps) -> None:
 
 def begin(memory: RolloutBuffer, steps) -> None:
     first = steps[0][0]
-    memory.row().before.obs[:] = first.obs
+    memory.next_slot().before.obs[:] = first.obs
     if first.mask is not None:
-        memory.row().before.mask[:] = first.mask
+        memory.next_slot().before.mask[:] = first.mask
 
 
 def recorded(memory: RolloutBuffer) -> list[dict[str, np.ndarray]]:
     found = []
     for rollout in memory.rollouts():
-        arrays = {name: getattr(rollout, name) for name in RECORDED}
+        arrays = {name: getattr(rollout, name) for name in RECORDED.values()}
         ended = rollout.terminated | rollout.truncated
         kept = {name: array.copy() for name, array in arrays.items() if array is not None}
         found.append({**kept, "final_obs": rollout.final_obs[ended].copy()})
@@ -67,22 +67,21 @@ def test_the_environment_writes_where_learning_reads():
     memory = make()
     rows = []
     for _ in range(T):
-        rows.append(memory.row())
+        rows.append(memory.next_slot())
         memory.advance()
     rollout = memory.rollouts()[0]
     for t, row in enumerate(rows):
-        for part, name, at in [
-            (row.before, "obs", t),
-            (row.after, "obs", t + 1),
-            (row.after, "mask", t + 1),
-            (row.after, "reward", t),
-            (row.after, "terminated", t),
-            (row.after, "truncated", t),
-            (row.after, "final_obs", t),
-            (row.decision, "action", t),
-            (row.decision, "log_prob", t),
+        for view, home in [
+            (row.before.obs, rollout.obs[t]),
+            (row.after.obs, rollout.obs[t + 1]),
+            (row.after.mask, rollout.mask[t + 1]),
+            (row.after.reward, rollout.reward[t]),
+            (row.after.terminated, rollout.terminated[t]),
+            (row.after.truncated, rollout.truncated[t]),
+            (row.after.final_obs, rollout.final_obs[t]),
+            (row.decision.action, rollout.action[t]),
+            (row.decision.log_prob, rollout.behavior_log_prob[t]),
         ]:
-            view, home = getattr(part, name), getattr(rollout, name)[at]
             assert view.__array_interface__["data"] == home.__array_interface__["data"]
             assert view.shape == home.shape
 
@@ -101,8 +100,8 @@ def test_columns_filled_out_of_step_hold_what_rows_hold(spec):
         apart.write(*pick(spec, steps, done, ids), ids)
         done[ids] += 1
         np.testing.assert_array_equal(apart.has_room, done < T)
-    assert together.is_full
-    assert apart.is_full
+    assert not together.has_room.any()
+    assert not apart.has_room.any()
     # Row T means something for what is acted on alone.
     for a, b in zip(recorded(together), recorded(apart), strict=True):
         for name in a:
@@ -131,12 +130,12 @@ def test_an_environment_cannot_run_over_the_end_of_a_rollout():
         memory.write(*random_step(feed), ids)
     with pytest.raises(ValueError, match="more steps"):
         memory.write(*random_step(feed), ids)
-    assert not memory.is_full
+    assert memory.has_room.any()
     full = make()
     for _ in range(T):
         full.advance()
     with pytest.raises(ValueError, match="full"):
-        full.row()
+        full.next_slot()
 
 
 @pytest.mark.parametrize("parts", [1, 3, 4, 7])
@@ -156,13 +155,13 @@ def test_minibatches_hold_every_step_once_and_no_other(parts, reuse):
         expected = sorted(
             step_of(rollout, t, n) for rollout in rollouts for t in range(T) for n in range(N)
         )
-        memory.deal(np.random.default_rng(number), parts)
+        memory.shuffle(np.random.default_rng(number), parts)
         found, sizes = [], []
         for k in range(parts):
-            part = memory.part(k)
+            part = memory.minibatch(k)
             sizes.append(part.size)
-            found += [step_of(part, i) for i in part.chosen]
-            assert (np.diff(part.chosen) > 0).all()
+            found += [step_of(part, i) for i in part.indices]
+            assert (np.diff(part.indices) > 0).all()
         assert sorted(found) == expected
         assert max(sizes) - min(sizes) <= 1
         memory.next_rollout()
@@ -191,7 +190,7 @@ def test_all_deals_are_equally_likely():
         order = np.zeros(4, np.int64)
         room = np.zeros(4, np.int32), np.zeros(2, np.int64)
         drawn = np.array([0.0, first, middle, last])
-        deal(drawn, np.array([7, 8, 9, 10]), np.array([0, 2, 4]), *room, order)
+        assign_minibatches(drawn, np.array([7, 8, 9, 10]), np.array([0, 2, 4]), *room, order)
         assert sorted(order) == [7, 8, 9, 10]
         counts[tuple(order[:2].tolist())] += 1
     assert counts == dict.fromkeys(combinations((7, 8, 9, 10), 2), 4)
@@ -200,13 +199,13 @@ def test_all_deals_are_equally_likely():
 def test_deals_depend_on_the_generator_alone():
     memory = make()
     for t in range(T):
-        memory.row().decision.log_prob[:] = np.arange(N) + t * N
+        memory.next_slot().decision.log_prob[:] = np.arange(N) + t * N
         memory.advance()
     memory.rollouts()[0].value[:] = np.arange((T + 1) * N).reshape(T + 1, N)
     deals = []
     for seed in (0, 1, 0):
-        memory.deal(np.random.default_rng(seed), 2)
-        deals.append(memory.part(0).gathered().value.tolist())
+        memory.shuffle(np.random.default_rng(seed), 2)
+        deals.append(memory.minibatch(0).gathered().value.tolist())
     assert deals[0] == deals[2] != deals[1]
 
 
@@ -225,8 +224,8 @@ def test_the_next_rollout_begins_where_the_last_one_ended_and_old_ones_age():
         for age, rollout in enumerate(found):
             np.testing.assert_array_equal(rollout.reward[:T], history[-1 - age])
         memory.next_rollout()
-        np.testing.assert_array_equal(memory.row().before.obs, steps[-1][2].obs)
-        np.testing.assert_array_equal(memory.row().before.mask, steps[-1][2].mask)
+        np.testing.assert_array_equal(memory.next_slot().before.obs, steps[-1][2].obs)
+        np.testing.assert_array_equal(memory.next_slot().before.mask, steps[-1][2].mask)
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
@@ -240,7 +239,7 @@ def test_a_saved_memory_goes_on_as_the_one_it_was_saved_from(spec, steps_done):
     def play(target: RolloutBuffer, some) -> None:
         for step in some:
             play_rows(target, [step])
-            if target.is_full:
+            if not target.has_room.any():
                 target.next_rollout()
 
     play(memory, steps[:steps_done])
@@ -273,9 +272,24 @@ def test_chunk_versions_grow_with_every_change():
         assert versions[current] > seen.get(current, -1)
         assert all(versions[name] == seen[name] for name in versions if name != current)
         seen = dict(versions)
-        if memory.is_full:
+        if not memory.has_room.any():
             memory.next_rollout()
             seen |= memory.chunk_versions()
+
+
+def test_array_names_of_chunk_files_never_change():
+    memory = make(make_spec())
+    assert list(memory.read_chunk("rollout_0")) == [
+        "obs",
+        "action",
+        "log_prob",
+        "reward",
+        "terminated",
+        "truncated",
+        "mask",
+        "ended",
+        "final_obs",
+    ]
 
 
 def test_clearing_leaves_a_memory_like_new():
@@ -307,14 +321,14 @@ def test_nothing_that_scales_is_allocated_per_call(part):
     rng = np.random.default_rng(0)
 
     def rows() -> None:
-        memory.row().after.reward.fill(1.0)
+        memory.next_slot().after.reward.fill(1.0)
         memory.advance()
 
     def gather() -> None:
-        memory.part(3).gathered(out)
+        memory.minibatch(3).gathered(out)
 
     def deal_anew() -> None:
-        memory.deal(rng, 8)
+        memory.shuffle(rng, 8)
 
     deal_anew()
     call = {"rows": rows, "deal": deal_anew, "gather": gather}[part]

@@ -115,7 +115,7 @@ def test_rollouts_hold_every_column_in_order(min_ready):
             np.testing.assert_array_equal(rollout.obs[t, :, 1], np.full(N, first + t))
             np.testing.assert_array_equal(rollout.obs[t + 1, :, 2], rollout.action[t])
             np.testing.assert_array_equal(rollout.reward[t], np.full(N, first + t + 1))
-            np.testing.assert_array_equal(rollout.log_prob[t], -rollout.action[t])
+            np.testing.assert_array_equal(rollout.behavior_log_prob[t], -rollout.action[t])
             np.testing.assert_array_equal(rollout.action[t] % N, np.arange(N))
             ends = (first + t + 1) % 7 == 0
             np.testing.assert_array_equal(rollout.truncated[t], np.full(N, ends))

@@ -232,7 +232,7 @@ class FusedDQNEngine:
         """Those updates are done, and acting follows them."""
         self._actor = self._own_actor
 
-    def assist(self, batch: Batch, end: Sign) -> None:
+    def help_until(self, batch: Batch, end: Sign) -> None:
         """Lend updates of an expected batch in another thread a hand until a sign is given."""
         partners.help_until(self._plan_for(batch).task, *end, FOREVER)
 

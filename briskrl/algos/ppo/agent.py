@@ -136,8 +136,8 @@ class PPO:
         if len(self._advantage) < size:
             self._advantage = np.zeros(size, np.float32)
         room = self._advantage[:size]
-        if batch.chosen is not None:
-            found = np.take(found, batch.chosen, out=room, mode="clip")
+        if batch.indices is not None:
+            found = np.take(found, batch.indices, out=room, mode="clip")
         if self.config.normalize_advantage:
             standardize(found, room)
             return room

@@ -123,7 +123,7 @@ class FusedPPOEngine:
             weight=batch.weight,
             value=batch.value,
             returns=batch.returns,
-            chosen=self._all_of(size) if batch.chosen is None else batch.chosen,
+            chosen=self._all_of(size) if batch.indices is None else batch.indices,
             advantage=advantage,
             settings=self._settings,
             padded=self._padded,

@@ -28,14 +28,16 @@ class AdvantageEstimator:
         steps = len(rollout.reward) - 1
         engine.values(_flat(rollout.obs), rollout.value.reshape(-1))
         if rollout.age == 0:
-            np.copyto(rollout.old_log_prob, rollout.log_prob)
+            np.copyto(rollout.old_log_prob, rollout.behavior_log_prob)
             rollout.weight.fill(1)
         else:
             mask: Bools | None = None if rollout.mask is None else _flat(rollout.mask[:steps])
             obs, action = _flat(rollout.obs[:steps]), _flat(rollout.action[:steps])
             engine.log_probs(obs, action, mask, rollout.old_log_prob[:steps].reshape(-1))
             importance_weights(
-                rollout.log_prob[:steps], rollout.old_log_prob[:steps], rollout.weight[:steps]
+                rollout.behavior_log_prob[:steps],
+                rollout.old_log_prob[:steps],
+                rollout.weight[:steps],
             )
         gae(
             rollout.reward,

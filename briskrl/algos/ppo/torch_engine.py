@@ -123,7 +123,7 @@ class TorchPPOEngine:
 
     def _gather(self, batch: Minibatch) -> Minibatch:
         """The chosen steps, in buffers that are kept."""
-        if batch.chosen is None:
+        if batch.indices is None:
             return batch
         if self._gathered is None or self._gathered.size < batch.size:
             self._gathered = batch.gathered()

@@ -10,7 +10,7 @@ from briskrl.memory.kernels.ring import gather
 from briskrl.memory.kernels.sum_tree import choose_prioritized, update_priorities
 
 
-class Source(NamedTuple):
+class PrioritizedSampler(NamedTuple):
     """A prioritized memory, and the batches (K, B) that it fills, as kernels see them."""
 
     tree: Any
@@ -37,7 +37,7 @@ class Source(NamedTuple):
 
 
 @helper
-def draw_batch(source: Source, k: int) -> None:
+def draw_batch(source: PrioritizedSampler, k: int) -> None:
     """Draw and fill batch k, by the priorities as they are now."""
     one = slice(k, k + 1)
     choose_prioritized(
@@ -67,7 +67,7 @@ def draw_batch(source: Source, k: int) -> None:
 
 
 @helper
-def feed_back(source: Source, k: int, errors: Array) -> None:
+def feed_back(source: PrioritizedSampler, k: int, errors: Array) -> None:
     """Set the priorities of batch k from its errors, row k of (K, B)."""
     one = slice(k, k + 1)
     source.largest[0] = update_priorities(

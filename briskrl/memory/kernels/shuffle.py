@@ -18,7 +18,7 @@ def shuffle(order: Array, draws: Array) -> None:
 
 
 @kernel
-def deal(
+def assign_minibatches(
     draws: Array, places: Array, bounds: Array, owner: Array, ends: Array, order: Array
 ) -> None:
     """Deal the first B places out to P parts at random, every deal as likely as any other.

@@ -314,11 +314,11 @@ def test_chosen_steps_are_learnt_from_as_if_there_were_no_others(engine, threads
     rng = np.random.default_rng(0)
     for size in (7, 300, 1200, 64, 300, 1):
         chosen = rng.permutation(40 * 30)[:size]
-        among.update(replace(everything, chosen=chosen), Counters())
+        among.update(replace(everything, indices=chosen), Counters())
         alone.update(minibatch(rollout, env, chosen), Counters())
         assert np.array_equal(parameters(among), parameters(alone))
     for name in MINIBATCH_FIELDS:
         whole = getattr(everything, name)
         if whole is not None:
-            found = getattr(replace(everything, chosen=chosen).gathered(), name)
+            found = getattr(replace(everything, indices=chosen).gathered(), name)
             np.testing.assert_array_equal(found, whole[chosen])

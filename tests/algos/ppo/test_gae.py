@@ -156,7 +156,7 @@ def test_past_rollouts_are_weighted_by_how_likely_the_policy_still_is(engine, ac
         taken = torch.from_numpy(rollout.action[:-1]).flatten(0, 1)
         now, _ = agent.parts.distribution.evaluate(out, taken, legal)
     now = now.numpy().reshape(8, 6)
-    ratio = np.exp(now - rollout.log_prob[:-1])
+    ratio = np.exp(now - rollout.behavior_log_prob[:-1])
     assert (ratio < 0.99).any()
     assert (ratio > 1.01).any()
     assert rollout.old_log_prob[:-1] == pytest.approx(now, abs=1e-5)
@@ -168,13 +168,13 @@ def test_fresh_rollouts_keep_their_log_probabilities_to_the_bit_and_weigh_one(en
     agent = make(env=env, engine=engine)
     rollout = collect(agent, env)
     agent.compute_advantages([rollout], Counters())
-    assert np.array_equal(rollout.old_log_prob[:-1], rollout.log_prob[:-1])
+    assert np.array_equal(rollout.old_log_prob[:-1], rollout.behavior_log_prob[:-1])
     assert (rollout.weight == 1).all()
 
 
 def test_values_are_those_of_the_network_whatever_the_chunks(engine, monkeypatch):
     monkeypatch.setattr(torch_policies, "MAX_ROWS", 7)
-    monkeypatch.setattr(advantages, "CUT_AT_ONCE", 3)
+    monkeypatch.setattr(advantages, "ROWS_PER_PASS", 3)
     env = spec()
     agent = make(config(normalize_reward=False), env, engine=engine)
     rollout = collect(agent, env)
