@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 JOBS ?= $(shell nproc)
 
-.PHONY: train test test-slow lint type format bench clean
+.PHONY: train test test-slow lint type format docs bench clean
 
 train: $(VENV)/.installed
 	$(BIN)/brisk train --config configs/snake_minute.toml
@@ -28,6 +28,10 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A broken link or a page missing from the navigation fails the build; nothing is downloaded.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 bench: $(VENV)/.installed-test
 	$(BIN)/brisk bench env snake --obs features
 	$(BIN)/brisk bench env snake --obs flood
@@ -37,7 +41,7 @@ bench: $(VENV)/.installed-test
 	$(BIN)/brisk bench peers
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
@@ -52,4 +56,8 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt
 
 $(VENV)/.installed-test: $(VENV)/.installed
 	$(INSTALL) -e ".[test]"
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(INSTALL) -e ".[docs]"
 	touch $@

@@ -12,7 +12,7 @@ import torch
 from briskrl.doctor import examination as examine
 from briskrl.doctor.report import phrases as words
 
-PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "doctor.md").read_text()
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_the_example_of_a_loop_of_ones_own_runs(
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     short = code.replace("seconds=30", "seconds=2")
     assert short != code
-    exec(compile(short, "docs/doctor.md", "exec"), {"__name__": "example"})
+    exec(compile(short, "docs/how-to/doctor.md", "exec"), {"__name__": "example"})
     told = capsys.readouterr().out
     assert "Doctor's report of your loop" in told
     # It is slow enough for the doctor to see why, however little time there is.

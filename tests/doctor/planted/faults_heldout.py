@@ -7,7 +7,7 @@ What was settled before the doctor saw any of these loops, and how:
   ten seconds;
 - two kinds cannot: the leak keeps at least 4.5 MB per second, 16 GB within an hour; the slow start
   takes at least 1.5 seconds that the other loop does not;
-- which names are right follows from what docs/doctor.md says that they mean.
+- which names are right follows from what docs/background/doctor-methods.md says that they mean.
 """
 
 from __future__ import annotations

@@ -1,0 +1,241 @@
+"""MkDocs hook: pages that are made from the code when the site is built.
+
+Settings come from the config dataclasses (names, types, ranges, defaults and the docstring under
+each field), commands from their own `--help`, the Python API from `briskrl.__all__`. Nothing of
+this is checked in, so it cannot go stale. A config class without a page in `mkdocs.yml` fails the
+strict build.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import briskrl
+from briskrl.algos.registry import ALGOS
+from briskrl.cli.flags import SKIPPED, flag_name, show
+from briskrl.cli.main import COMMANDS, main
+from briskrl.core.config import (
+    describe,
+    field_aliases,
+    field_defaults,
+    field_docs,
+    field_hints,
+)
+from briskrl.core.registry import load_object
+from briskrl.envs.registry import ENVS
+from briskrl.training.config import Stage, TrainConfig
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).parents[1]
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the generated pages to the site."""
+    # Imported here so that the tests can make the pages without MkDocs.
+    from mkdocs.structure.files import File
+
+    for path, text in pages():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Path in the site and Markdown of every generated page."""
+    yield "reference/commands.md", commands_page()
+    yield "reference/run.md", run_page()
+    yield from algorithm_pages()
+    yield from environment_pages()
+    yield "reference/python.md", python_page()
+    yield "contributing.md", (ROOT / "CONTRIBUTING.md").read_text()
+    yield "changelog.md", (ROOT / "CHANGELOG.md").read_text()
+    methods = (ROOT / "benchmarks" / "README.md").read_text()
+    yield "benchmarks-methods.md", methods.replace("](../docs/", "](")
+
+
+def commands_page() -> str:
+    """The help text of every command, and of every `brisk bench` command."""
+    parts = [
+        "# Commands\n\nThe help of every command, as `brisk COMMAND --help` prints it.\n\n"
+        f"## brisk\n\n{_help()}"
+    ]
+    parts += [f"## brisk {name}\n\n{_help(name)}" for name in COMMANDS]
+    parts += [f"## brisk bench {name}\n\n{_help('bench', name)}" for name in _bench_commands()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _bench_commands() -> list[str]:
+    """The names under "commands:" in the help of `brisk bench`."""
+    listing = _help("bench").partition("commands:\n")[2].partition("\n\n")[0]
+    return [line.split()[0] for line in listing.splitlines()]
+
+
+def _help(*words: str) -> str:
+    printed = io.StringIO()
+    os.environ["COLUMNS"] = "100"
+    with redirect_stdout(printed), suppress(SystemExit):
+        main([*words, "--help"])
+    return f"```text\n{printed.getvalue().strip()}\n```"
+
+
+def run_page() -> str:
+    """Settings of a run, and of the stages of a curriculum."""
+    return (
+        "# Settings of a run\n\n"
+        "Keys at the top level of a config file, flags of `brisk train`, and fields of "
+        "`briskrl.TrainConfig`.\n\n"
+        + _table(TrainConfig)
+        + "\n\n## Stages of a curriculum\n\n"
+        + "Keys of a `[[curriculum]]` table, and fields of `briskrl.Stage`; see "
+        + "[Train with a curriculum](../how-to/curriculum.md).\n\n"
+        + _table(Stage, flags=False)
+        + "\n"
+    )
+
+
+def algorithm_pages() -> Iterator[tuple[str, str]]:
+    """A page per config class of the algorithm registry, with its presets."""
+    by_class: dict[str, list[str]] = {}
+    for name in ALGOS:
+        by_class.setdefault(ALGOS.get(name).config, []).append(name)
+    for address, names in by_class.items():
+        cls = load_object(address)
+        rows = [
+            f"| `{name}` | {ALGOS.get(name).summary} | "
+            f"{_values({**ALGOS.get(name).run_preset, **ALGOS.get(name).preset})} |"
+            for name in names
+        ]
+        title = cls.__name__.removesuffix("Config")
+        text = (
+            f"# Settings of {title}\n\n{_first_line(cls)}\n\n"
+            f"Keys of `[algo_config]` in a config file, flags of `brisk train ENV --algo "
+            f"{names[0]}`, and fields of `briskrl.{cls.__name__}`.\n\n{_table(cls)}\n\n"
+            "## Presets\n\n"
+            "A preset of `--algo` changes these defaults; every setting can still be given.\n\n"
+            "| preset | summary | changes |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+        )
+        yield f"reference/{title.lower()}.md", text
+
+
+def environment_pages() -> Iterator[tuple[str, str]]:
+    """A page per environment family that has settings."""
+    for name in ENVS:
+        family = ENVS.get(name)
+        cls = family.load_config()
+        if not field_hints(cls):
+            continue
+        target = f"{name}:{family.member}" if family.member else name
+        extras = ""
+        if family.players:
+            extras += f"\n\nPlayers (`--player`): {_names(family.players)}."
+        if family.suites:
+            extras += f"\n\nSuites (`--suite`): {_names(family.suites)}."
+        if family.teachers:
+            extras += f"\n\nTeachers (`--pretrain-from`): {_names(family.teachers)}."
+        text = (
+            f"# Settings of {name}\n\n{family.summary}.\n\n"
+            f"Keys of `[env_config]` in a config file, flags of `brisk train {target}`, and "
+            f"fields of `{cls.__module__}.{cls.__name__}`.\n\n{_table(cls)}{extras}\n"
+        )
+        yield f"reference/{name}.md", text
+
+
+def _table(cls: type, *, flags: bool = True) -> str:
+    """A Markdown table with one row per field."""
+    docs, defaults = field_docs(cls), field_defaults(cls)
+    others: dict[str, list[str]] = {}
+    for alias, name in field_aliases(cls).items():
+        others.setdefault(name, []).append(alias)
+    rows = ["| setting | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for name, hint in field_hints(cls).items():
+        key = f"`{name}`"
+        if flags and name not in SKIPPED:
+            key += f"<br>`{flag_name(name)}`"
+        for alias in others.get(name, []):
+            key += f"<br>also `{alias}`"
+        rows.append(
+            f"| {key} | {_cell(describe(hint))} | {_default(defaults.get(name))} "
+            f"| {_cell(docs.get(name, ''))} |"
+        )
+    return "\n".join(rows)
+
+
+def _default(value: object) -> str:
+    shown = show(value)
+    return "" if shown == "-" else f"`{shown}`"
+
+
+def _values(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name} = {show(value)}`" for name, value in settings.items()) or "none"
+
+
+def _names(names: Any) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _first_line(thing: Any) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n")[0]
+
+
+def python_page() -> str:
+    """Signature and docstring of every public name."""
+    parts = [
+        "# Python API\n\nThe names that `briskrl` exports. Everything else is internal and may "
+        "change without notice. Fields of the config classes are on their own pages.\n"
+    ]
+    for name in sorted(briskrl.__all__, key=str.lower):
+        if name.startswith("__"):
+            continue
+        value = getattr(briskrl, name)
+        if inspect.ismodule(value):
+            continue
+        parts.append(f"## {name}\n\n{_signature(name, value)}{_docstring(value)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _signature(name: str, value: Any) -> str:
+    if inspect.isclass(value):
+        return f"`{value.__module__}.{name}`\n\n"
+    signature = inspect.signature(value)
+    parameters = list(signature.parameters.values())
+    arguments = [str(parameter).replace("briskrl.", "") for parameter in parameters]
+    keywords = [parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters]
+    if True in keywords:
+        arguments.insert(keywords.index(True), "*")
+    body = "".join(f"    {argument},\n" for argument in arguments)
+    returns = signature.return_annotation
+    return f"```python\n{name}(\n{body}) -> {returns}\n```\n\n"
+
+
+def _docstring(value: Any) -> str:
+    """The docstring; sections such as Args become a list."""
+    lines: list[str] = []
+    section = False
+    for line in (inspect.getdoc(value) or "").splitlines():
+        if line.rstrip(":") in ("Args", "Returns", "Raises", "Yields") and line.endswith(":"):
+            lines += ["", f"**{line[:-1]}**", ""]
+            section = True
+        elif section and line.startswith("    ") and not line.startswith("     "):
+            item, colon, text = line.strip().partition(":")
+            lines.append(f"- `{item}`:{text}" if colon else f"- {item}")
+        else:
+            lines.append(line)
+            section = section and bool(line.strip())
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    for page, content in pages():
+        print(f"{page}: {len(content):,} characters")
