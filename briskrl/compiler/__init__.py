@@ -1,1 +1,1 @@
-"""Numba, wrapped: decorators with an on-disk cache, atomics, packed arguments, math."""
+"""Numba decorators with an on-disk cache, and what kernels need that Numba does not offer."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from briskrl.core.types import Array, aligned_zeros
-from briskrl.fused.kernels.structs import ONE_AT, PADDING, InputTransform, Net, Optimizer, Workspace
+from briskrl.core.types import aligned_zeros
+from briskrl.fused.kernels.structs import (
+    ONE_AT,
+    PADDING,
+    GradientParts,
+    InputTransform,
+    Net,
+    Optimizer,
+    Workspace,
+)
 from briskrl.fused.layer_table import LayerTable
 from briskrl.nets.flat_parameters import FlatParameters
 from briskrl.nets.input_scaling import MAX_DEVIATIONS, InputScaling
@@ -29,24 +35,17 @@ def build_net(plan: LayerTable, flat: FlatParameters) -> Net:
     )
 
 
-class Parts(NamedTuple):
-    """Where threads leave their parts of a gradient, P of them in each of S sets."""
-
-    padded: Array
-    """(S, P, G)"""
-    flat: Array
-    """(S, P, N), or (S, 0, N) if there is one part, which is then the optimizer's gradients."""
-
-
-def build_parts(plan: LayerTable, flat: FlatParameters, sets: int, count: int) -> Parts:
+def build_gradient_parts(
+    plan: LayerTable, flat: FlatParameters, sets: int, count: int
+) -> GradientParts:
     """Room for so many parts of a gradient."""
     dtype, size = flat.gradients.numpy().dtype, flat.gradients.numel()
     padded = aligned_zeros((sets, count, plan.num_gradient), dtype)
-    return Parts(padded, aligned_zeros((sets, count if count > 1 else 0, size), dtype))
+    return GradientParts(padded, aligned_zeros((sets, count if count > 1 else 0, size), dtype))
 
 
 def build_workspace(
-    plan: LayerTable, flat: FlatParameters, parts: Parts, number: int, part: int
+    plan: LayerTable, flat: FlatParameters, parts: GradientParts, number: int, part: int
 ) -> Workspace:
     """Room for one thread to compute one part of a gradient in, of the set of that number."""
     dtype = parts.padded.dtype
@@ -55,7 +54,7 @@ def build_workspace(
 
 
 def retarget(
-    work: Workspace, flat: FlatParameters, parts: Parts, number: int, part: int
+    work: Workspace, flat: FlatParameters, parts: GradientParts, number: int, part: int
 ) -> Workspace:
     """The same room for another part of a gradient, for a thread that computes one at a time."""
     direct = parts.flat[number, part] if parts.flat.shape[1] else flat.gradients.numpy()

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from briskrl.compiler.atomics import unpack
 from briskrl.compiler.jit import kernel
-from briskrl.compiler.packed_args import PackedArgs
+from briskrl.compiler.packed_args import PackedArgs, unpack
 
 
 class Pair(NamedTuple):
@@ -67,8 +66,8 @@ def test_tuples_of_other_types_are_told_apart():
 def test_compiled_code_that_opens_is_found_by_a_later_process(tmp_path):
     code = (
         "import numpy as np\n"
-        "from tests.compiler.test_packed_args import Held, Nested, Pair, scale_all\n"
-        "held = Held(Nested(Pair(np.ones(2), 3.0), (np.ones((1, 1)),)))\n"
+        "from tests.compiler.test_packed_args import PackedArgs, Nested, Pair, scale_all\n"
+        "held = PackedArgs(Nested(Pair(np.ones(2), 3.0), (np.ones((1, 1)),)))\n"
         "print(scale_all(held, 0.0), sum(scale_all.stats.cache_hits.values()))"
     )
     said = [

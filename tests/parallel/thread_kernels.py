@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from briskrl.algos.dqn.kernels.paired_threads import update_cost_model
-from briskrl.compiler.atomics import atomic_load, fetch_add, unpack
-from briskrl.compiler.jit import kernel, sched_yield, usleep
+from briskrl.compiler.atomics import atomic_load, fetch_add, sched_yield, usleep
+from briskrl.compiler.jit import kernel
+from briskrl.compiler.packed_args import unpack
 from briskrl.parallel.kernels.queue import next_part
 
 

@@ -22,10 +22,10 @@ from briskrl.fused.kernels.packing import pack_net
 from briskrl.fused.kernels.structs import Net, Optimizer
 from briskrl.fused.layer_table import LayerTable
 from briskrl.fused.network import (
+    build_gradient_parts,
     build_input_transform,
     build_net,
     build_optimizer,
-    build_parts,
     build_workspace,
     retarget,
 )
@@ -96,8 +96,8 @@ class FusedDQNEngine:
         self._splits = overlap or threads > 1
         self._precomputes = overlap and self._can_precompute
         flat = parts.online_flat
-        self._whole = build_parts(plan, flat, 1, 1)
-        self._halves = build_parts(plan, flat, 2, 2) if self._splits else self._whole
+        self._whole = build_gradient_parts(plan, flat, 1, 1)
+        self._halves = build_gradient_parts(plan, flat, 2, 2) if self._splits else self._whole
         works = [build_workspace(plan, flat, self._whole, 0, 0)]
         if self._splits:
             halves = self._halves

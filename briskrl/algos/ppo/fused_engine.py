@@ -14,10 +14,10 @@ from briskrl.fused.kernels.packing import pack_net
 from briskrl.fused.kernels.structs import TILE_ROWS
 from briskrl.fused.layer_table import LayerTable
 from briskrl.fused.network import (
+    build_gradient_parts,
     build_input_transform,
     build_net,
     build_optimizer,
-    build_parts,
     build_workspace,
 )
 from briskrl.nets.bodies import MLPBody
@@ -47,7 +47,7 @@ class FusedPPOEngine:
         heads = _add_network(plan, parts)
         self._net = build_net(plan, parts.flat)
         dtype, most = self._net.values.dtype, MOST_PARTS * threads if threads > 1 else 1
-        gradients = build_parts(plan, parts.flat, 1, most)
+        gradients = build_gradient_parts(plan, parts.flat, 1, most)
         self._padded, self._flat = gradients.padded[0], gradients.flat[0]
         reading = build_input_transform(parts.network.inputs, dtype)
         self._team = ThreadTeam(

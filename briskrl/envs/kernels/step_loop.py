@@ -7,8 +7,8 @@ from types import FunctionType
 from numba import types
 from numba.extending import intrinsic
 
-from briskrl.compiler.atomics import atomic_load, atomic_store, fetch_add, yield_core
-from briskrl.compiler.jit import helper, kernel, usleep
+from briskrl.compiler.atomics import atomic_load, atomic_store, fetch_add, usleep, yield_core
+from briskrl.compiler.jit import helper, kernel
 
 BOARD_LINE = 8
 """Numbers in a cache line: what different lanes write often is a line apart."""

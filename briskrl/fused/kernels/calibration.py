@@ -5,8 +5,8 @@ Shapes: A is (rows, depth), B is (depth, columns) and C is (rows, columns), all 
 
 from __future__ import annotations
 
-from briskrl.compiler.atomics import unpack
 from briskrl.compiler.jit import kernel
+from briskrl.compiler.packed_args import unpack
 from briskrl.fused.kernels.gemm import gemm, plain
 from briskrl.fused.kernels.gemm_tile import Matrix
 from briskrl.fused.kernels.structs import TILE_ROWS

@@ -85,6 +85,15 @@ class Workspace(NamedTuple):
     """(P,) those that lie flat."""
 
 
+class GradientParts(NamedTuple):
+    """Where threads leave their parts of a gradient, P of them in each of S sets."""
+
+    padded: Any
+    """(S, P, G)"""
+    flat: Any
+    """(S, P, N), or (S, 0, N) if there is one part, which is then the optimizer's gradients."""
+
+
 class Optimizer(NamedTuple):
     """Adam's arrays; the flat ones are laid out like the parameters, (P,)."""
 

@@ -7,12 +7,13 @@ import time
 from briskrl.compiler.atomics import (
     atomic_load,
     atomic_store,
-    call_address,
+    clock_gettime,
     compare_exchange,
     yield_core,
 )
-from briskrl.compiler.denormals import flush_denormals, restore_denormals
-from briskrl.compiler.jit import clock_gettime, helper, kernel
+from briskrl.compiler.jit import helper, kernel
+from briskrl.compiler.math import flush_denormals, restore_denormals
+from briskrl.compiler.packed_args import call_address
 
 STATE, WORK, SUBJECT, NUMBER, NEXT, NEXT_WORK, NEXT_SUBJECT = range(7)
 """Places on the board that are written by who asks: what the other thread is to do, the addresses

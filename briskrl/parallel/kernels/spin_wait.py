@@ -6,8 +6,8 @@ nobody takes time from those who work, and sleeps once somebody has taken it.
 
 from __future__ import annotations
 
-from briskrl.compiler.atomics import atomic_load, atomic_store, yield_core
-from briskrl.compiler.jit import kernel, usleep
+from briskrl.compiler.atomics import atomic_load, atomic_store, usleep, yield_core
+from briskrl.compiler.jit import kernel
 
 PATIENCE, NAP_US = 8000, 50
 """Looks before naps, and how long those are."""

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from briskrl.algos.dqn.kernels.exploration import mix_random_actions
 from briskrl.algos.dqn.kernels.heads import best_action, combine_dueling, outputs_at
-from briskrl.compiler.atomics import unpack
-from briskrl.compiler.denormals import flush_denormals, restore_denormals
 from briskrl.compiler.jit import kernel
+from briskrl.compiler.math import flush_denormals, restore_denormals
+from briskrl.compiler.packed_args import unpack
 from briskrl.fused.kernels.layers import forward, load_rows
 from briskrl.fused.kernels.structs import TILE_ROWS
 

@@ -11,11 +11,13 @@ from briskrl.compiler.atomics import (
     atomic_store,
     compare_exchange,
     cycles,
-    unpack,
+    sched_yield,
+    usleep,
     yield_core,
 )
-from briskrl.compiler.denormals import flush_denormals, restore_denormals
-from briskrl.compiler.jit import helper, inline_helper, kernel, sched_yield, usleep
+from briskrl.compiler.jit import helper, inline_helper, kernel
+from briskrl.compiler.math import flush_denormals, restore_denormals
+from briskrl.compiler.packed_args import unpack
 from briskrl.fused.kernels.packing import copy_numbers
 
 (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from briskrl.algos.dqn.kernels.td_update import UPDATES
 from briskrl.algos.dqn.kernels.updates import do_update
-from briskrl.compiler.atomics import unpack
-from briskrl.compiler.denormals import flush_denormals, restore_denormals
 from briskrl.compiler.jit import kernel
+from briskrl.compiler.math import flush_denormals, restore_denormals
+from briskrl.compiler.packed_args import unpack
 from briskrl.memory.kernels.prioritized_sampling import draw_batch, feed_back
 
 

@@ -29,9 +29,10 @@ from briskrl.algos.dqn.kernels.td_update import (
     target_forward,
     use_noise,
 )
-from briskrl.compiler.atomics import cycles, unpack
-from briskrl.compiler.denormals import flush_denormals, restore_denormals
+from briskrl.compiler.atomics import cycles
 from briskrl.compiler.jit import helper, kernel
+from briskrl.compiler.math import flush_denormals, restore_denormals
+from briskrl.compiler.packed_args import unpack
 from briskrl.fused.kernels.packing import copy_numbers, pack
 from briskrl.fused.kernels.structs import TILE_ROWS
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from briskrl.algos.ppo.kernels.categorical import log_probs, sample_actions
 from briskrl.algos.ppo.kernels.loss import ppo_loss_grad
-from briskrl.compiler.atomics import unpack
-from briskrl.compiler.denormals import flush_denormals, restore_denormals
 from briskrl.compiler.jit import helper, kernel
+from briskrl.compiler.math import flush_denormals, restore_denormals
+from briskrl.compiler.packed_args import unpack
 from briskrl.fused.kernels.adam import apply_gradient, collect_gradient
 from briskrl.fused.kernels.layers import backward, forward, load_rows
 from briskrl.fused.kernels.packing import pack
