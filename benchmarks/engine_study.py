@@ -28,11 +28,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
 
 from briskrl import TrainConfig
 from briskrl.bench.learning import present_score
 from briskrl.bench.stopwatch import Stopwatch
+from briskrl.plots import Line, Panel, draw_panels, save
 from briskrl.training.resolve import complete
 from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
@@ -248,51 +248,18 @@ def table(found: list[Comparison]) -> str:
     return "\n".join(lines)
 
 
-COLOURS = {"fused": (214, 96, 20), "torch": (32, 96, 176), "overlap": (40, 140, 70)}
-PANEL, MARGIN = (420, 280), (64, 44, 16, 44)
-"""Size of a panel, and what is left of it, above, right and below for words."""
-
-
-def draw(found: list[Comparison], path: Path, columns: int = 3) -> None:
-    """Curves and bands of both sides, one panel per task."""
-    rows = -(-len(found) // columns)
-    picture = Image.new("RGB", (PANEL[0] * columns, PANEL[1] * rows), "white")
-    for index, each in enumerate(found):
-        picture.paste(panel(each), (index % columns * PANEL[0], index // columns * PANEL[1]))
-    picture.save(path, optimize=True)
-
-
-def panel(each: Comparison) -> Image.Image:
-    """One task, drawn at twice the size for smooth lines."""
-    picture = Image.new("RGB", (2 * PANEL[0], 2 * PANEL[1]), "white")
-    pen = ImageDraw.Draw(picture, "RGBA")
-    font, left, top = ImageFont.load_default(24), 2 * MARGIN[0], 2 * MARGIN[1]
-    right, bottom = 2 * (PANEL[0] - MARGIN[2]), 2 * (PANEL[1] - MARGIN[3])
-    bands = {name: band(each.curves[name]) for name in each.sides}
-    highest = 1.08 * max(float(high.max()) for _, high in bands.values())
-
-    def place(step: float, score: float) -> tuple[float, float]:
-        across, up = step / each.steps[-1], score / highest
-        return left + across * (right - left), bottom - up * (bottom - top)
-
-    for mark in range(5):
-        score, step = highest * mark / 4, each.steps[-1] * mark / 4
-        pen.line([place(0, score), place(each.steps[-1], score)], fill=(0, 0, 0, 40), width=2)
-        pen.text((left - 12, place(0, score)[1]), f"{score:.3g}", "black", font, old_log_prob="rm")
-        under = (place(step, 0)[0], bottom + 12)
-        pen.text(under, f"{step / 1000:.0f} k", "black", font, old_log_prob="mt")
-    pen.text((left, 20), f"{each.algo} on {each.env}, p = {each.chance:.2f}", "black", font)
-    for number, name in enumerate(each.sides):
-        low, high = bands[name]
-        edge = [place(*point) for point in zip(each.steps, high, strict=True)]
-        edge += [place(*point) for point in zip(each.steps[::-1], low[::-1], strict=True)]
-        pen.polygon(edge, fill=(*COLOURS[name], 60))
-        middle = each.curves[name].mean(0)
-        pen.line(
-            [place(*point) for point in zip(each.steps, middle, strict=True)], COLOURS[name], 5
-        )
-        pen.text((left + 20, top + 10 + 30 * number), name, COLOURS[name], font)
-    return picture.resize(PANEL, Image.Resampling.LANCZOS)
+def draw(found: list[Comparison], path: Path) -> None:
+    """Write mean curves and bands of both sides, one panel per task."""
+    panels = []
+    for each in found:
+        lines = []
+        for side in each.sides:
+            low, high = band(each.curves[side])
+            middle = each.curves[side].mean(0)
+            lines.append(Line(side, each.steps, middle.tolist(), low.tolist(), high.tolist()))
+        title = f"{each.algo} on {each.env}, p = {each.chance:.2f}"
+        panels.append(Panel(title, "environment steps", "score", lines))
+    save(draw_panels(panels), path)
 
 
 def parse(argv: list[str]) -> argparse.Namespace:

@@ -158,7 +158,7 @@ class RatioBench:
     results: str | None = None
     """File of JSON lines that runs are added to; those it has already are not done again."""
     plot: str | None = None
-    """Picture of the curves to write, an .svg file."""
+    """Chart of the curves to write: a .svg, .png or .pdf file."""
 
 
 @dataclass(frozen=True, slots=True)

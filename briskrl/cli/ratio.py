@@ -58,13 +58,13 @@ def run(argv: list[str]) -> int:
     config, args = read_words(words, prog="brisk bench ratio", own=RatioBench)
     bench: RatioBench = args.own
     from briskrl.bench.ratio import measure_ratios
-    from briskrl.bench.ratio_plot import check_plot, write_plot
+    from briskrl.plots import check_plot_path, ratio_curves
 
     if bench.plot is not None:
-        check_plot(bench.plot)
+        check_plot_path(bench.plot)
     figures = measure_ratios(config, bench, _tell)
     if bench.plot is not None:
-        write_plot(figures, bench.plot)
+        ratio_curves(figures, bench.plot)
     print(json.dumps(asdict(figures), allow_nan=False) if args.json else table(figures))
     return 0
 

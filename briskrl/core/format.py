@@ -66,3 +66,8 @@ def figures(value: float) -> str:
         return f"{value:,.0f}"
     places = 1 if size >= 9.995 else 2 if size >= 0.9995 else 3
     return f"{value:.{places}f}"
+
+
+def strip_control_chars(text: str) -> str:
+    """The text without characters that command a terminal; line breaks become spaces."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)

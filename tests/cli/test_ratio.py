@@ -49,7 +49,7 @@ def test_its_flags_are_not_those_of_training() -> None:
         (["snake", "--presets", "slow"], "slow"),
         (["snake", "--presets", ""], "presets"),
         (["snake", "--seeds", "0"], "seeds"),
-        (["snake", "--plot", "a.png"], ".svg"),
+        (["snake", "--plot", "a.gif"], ".svg"),
         (["snek"], "snake"),
         (["snake", "--gmes", "3"], "--games"),
     ],

@@ -183,8 +183,3 @@ def answer(outcome: Outcome) -> list[str]:
         plain, full = f"{gain.factor:.2f} times as fast", times(gain, outcome.pairs)
         told = told.replace(plain, full, 1) if plain in told else f"{told}; {full}"
     return [told, cost_told(outcome.alters_learning)] if outcome.alters_learning else [told]
-
-
-def calm(text: str) -> str:
-    """The text without characters that command a terminal; breaks become spaces."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from briskrl.core.format import columns, figures, percent
+from briskrl.core.format import columns, figures, percent, strip_control_chars
 from briskrl.doctor.report import phrases as words
 from briskrl.doctor.report.records import Finding, Outcome, PhaseRow, Report
 
@@ -114,7 +114,7 @@ def _proof(proof: Outcome | None) -> str:
 def _profile(profile: dict[str, Any] | None) -> str:
     if profile is None:
         return ""
-    lines = [f"{words.PROFILE} by {words.calm(profile['kind'])}", ""]
+    lines = [f"{words.PROFILE} by {strip_control_chars(profile['kind'])}", ""]
     if profile.get("why"):
         lines += _wrapped(str(profile["why"]), "  ", "  ")
     if profile.get("top"):
@@ -152,7 +152,7 @@ def _table(rows: Sequence[Sequence[str]], words_at: Sequence[int]) -> str:
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
     """The text in lines that fit, with an indent of the first line and one of the others."""
     return textwrap.wrap(
-        words.calm(text) or "-",
+        strip_control_chars(text) or "-",
         WIDTH,
         initial_indent=first,
         subsequent_indent=rest,
@@ -161,5 +161,5 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
 
 
 def _cut(name: str, width: int) -> str:
-    name = words.calm(name)
+    name = strip_control_chars(name)
     return name if len(name) <= width else name[: width - 3] + "..."

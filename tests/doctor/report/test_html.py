@@ -12,7 +12,7 @@ import pytest
 from briskrl.doctor.report.html import as_html
 from briskrl.doctor.report.records import Report
 from briskrl.doctor.report.terminal import describe
-from tests.doctor.report_fixtures import EMPTY, HEALTHY, HISTORY, ILL, hostile
+from tests.doctor.report_fixtures import EMPTY, HEALTHY, ILL, hostile
 
 SVG = "{http://www.w3.org/2000/svg}"
 REPORTS = {"healthy": HEALTHY, "ill": ILL, "empty": EMPTY, "hostile": hostile()}
@@ -63,7 +63,14 @@ def test_a_page_is_well_formed_as_xml_and_as_html(name: str) -> None:
 def test_a_page_loads_and_runs_nothing(name: str) -> None:
     root = parsed(REPORTS[name])
     attributes = {key for item in root.iter() for key in item.attrib}
-    assert not attributes & {"src", "href", "action", "style", "data", "srcset"}
+    assert not attributes & {"src", "href", "action", "data", "srcset"}
+    # Charts refer to their own marks and clips only.
+    links = [v for item in root.iter() for k, v in item.attrib.items() if k.endswith("}href")]
+    assert all(link.startswith("#") for link in links)
+    styles = [item.attrib["style"] for item in root.iter() if "style" in item.attrib]
+    assert not [style for style in styles if "url(" in style]
+    clips = [item.attrib["clip-path"] for item in root.iter() if "clip-path" in item.attrib]
+    assert all(clip.startswith("url(#") for clip in clips)
     assert not [key for key in attributes if key.startswith("on")]
     tags = {item.tag for item in root.iter()}
     assert not tags & {"script", "link", "iframe", "object", "img", f"{SVG}script"}
@@ -125,6 +132,11 @@ def plots(report: Report) -> dict[str, ElementTree.Element]:
     return {plot.findtext(f"{SVG}title") or "": plot for plot in parsed(report).iter(f"{SVG}svg")}
 
 
+def marks(plot: ElementTree.Element) -> list[str]:
+    """Classes of the marks of a chart, in order."""
+    return [str(group.get("class")) for group in plot.iter(f"{SVG}g") if "class" in group.attrib]
+
+
 def test_there_is_a_plot_of_everything_that_was_measured() -> None:
     found = plots(ILL)
     assert list(found) == [
@@ -134,21 +146,25 @@ def test_there_is_a_plot_of_everything_that_was_measured() -> None:
         "Cost of a step",
         "Memory",
     ]
-    assert len(list(found["Seconds per million transitions"].iter(f"{SVG}rect"))) == 6
+    phases = marks(found["Seconds per million transitions"])
+    assert phases == ["wall"] * 3 + ["cpu"] * 3
     # Every experiment that was made, and the proof.
-    circles = [item.get("class") for item in found["Experiments"].iter(f"{SVG}circle")]
-    assert circles == ["good", "good", "plain", "good"]
+    dots = [mark for mark in marks(found["Experiments"]) if mark.endswith("dot")]
+    assert dots == ["good-dot", "good-dot", "plain-dot", "good-dot"]
     for name in ("Speed", "Cost of a step", "Memory"):
-        (line,) = found[name].iter(f"{SVG}polyline")
-        assert len(line.attrib["points"].split()) == len(HISTORY)
+        assert marks(found[name]) == ["curve"]
     assert plots(EMPTY) == {}
 
 
 def test_curves_fall_where_the_figures_do() -> None:
     heights = {}
     for name in ("Speed", "Cost of a step", "Memory"):
-        (line,) = plots(HEALTHY)[name].iter(f"{SVG}polyline")
-        heights[name] = [float(pair.split(",")[1]) for pair in line.attrib["points"].split()]
+        (group,) = (g for g in plots(HEALTHY)[name].iter(f"{SVG}g") if g.get("class") == "curve")
+        path = group.find(f"{SVG}path")
+        assert path is not None
+        numbers = [float(word) for word in path.attrib["d"].split() if word not in "ML"]
+        heights[name] = numbers[1::2]
+        assert len(heights[name]) >= 2
     # Heights are counted from above: the speed falls, cost and memory rise.
     assert heights["Speed"] == sorted(heights["Speed"])
     for name in ("Cost of a step", "Memory"):
@@ -158,4 +174,10 @@ def test_curves_fall_where_the_figures_do() -> None:
 def test_experiments_that_slow_down_look_different() -> None:
     bad = replace(HEALTHY.outcomes[1], verdict="hurts")
     found = plots(replace(HEALTHY, outcomes=(bad,)))["Experiments"]
-    assert [item.get("class") for item in found.iter(f"{SVG}circle")] == ["bad"]
+    assert marks(found) == ["bad", "bad-dot"]
+
+
+def test_names_too_long_for_a_chart_are_whole_in_the_table_below() -> None:
+    long = "a name of far more words than fit"
+    root = parsed(replace(HEALTHY, phases=(replace(HEALTHY.phases[0], name=long),)))
+    assert long in texts(root, "td")
