@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from briskrl.bench import delay_env as paced
 from briskrl.bench.config import BackendsBench
 from briskrl.bench.stopwatch import per_second
+from briskrl.core.cpu import usable_cores
 from briskrl.core.types import StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.env_factory import EnvRecipe
 from briskrl.envs.gym.process import GymProcessEnv
 from briskrl.envs.gym.sync import GymSyncEnv
-from briskrl.envs.gym.workers.pool import num_cores
 
 WALL, CPU = 0, 1
 BUSY_S = 0.002
@@ -114,7 +114,7 @@ def measure_backends(bench: BackendsBench) -> BackendFigures:
         workers=workers,
         first_ready_workers=many,
         min_ready=min_ready,
-        cores=num_cores(),
+        cores=usable_cores(),
         slices=bench.slices,
         gymnasium_version=version("gymnasium"),
     )

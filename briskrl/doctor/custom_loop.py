@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.doctor.examination import Teller, examine
@@ -16,7 +17,6 @@ from briskrl.doctor.observation import Observation
 from briskrl.doctor.paired_turns import Loop
 from briskrl.doctor.report.records import Report
 from briskrl.doctor.symptoms import record_cause
-from briskrl.training.machine_profile import num_cores
 
 Iteration = Callable[[], object]
 
@@ -161,7 +161,7 @@ class CodeSubject:
         torch = sys.modules.get("torch")
         if torch is None:
             return []
-        return [f"torch uses {torch.get_num_threads()} threads on {num_cores()} cores"]
+        return [f"torch uses {torch.get_num_threads()} threads on {usable_cores()} cores"]
 
     def machine_fraction(self, seen: Observation) -> float | None:
         """Nobody says how much arithmetic the loop does."""
@@ -187,7 +187,7 @@ class CodeSubject:
         if torch is None:
             yield Skipped("torch", "Do torch's settings matter?", "torch is not imported")
             return
-        now, cores = torch.get_num_threads(), num_cores()
+        now, cores = torch.get_num_threads(), usable_cores()
         for count in sorted({1, cores} - {now}):
             yield Experiment(
                 name=f"torch threads {count}",

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from briskrl import __version__
+from briskrl.core.cpu import usable_cores
 from briskrl.doctor.experiments.base import Experiment, Skipped, Subject, missing, outcome
 from briskrl.doctor.findings import find, from_experiment, rank
 from briskrl.doctor.observation import STRETCH_S, Observation, Watcher
@@ -20,7 +21,6 @@ from briskrl.doctor.paired_turns import FEWEST, Comparison, Loop, compare, take_
 from briskrl.doctor.report.records import Finding, Moment, Outcome, Report, Speed
 from briskrl.doctor.slowdown import growth, suspects
 from briskrl.doctor.symptoms import many_updates, symptoms
-from briskrl.training.machine_profile import num_cores
 
 WATCHED, PEELED = 0.2, 0.15
 """Shares of the budget for watching, and for a second look with the largest causes cured."""
@@ -251,7 +251,7 @@ class Examination:
             notes=tuple(self._notes),
             history=self._history or (() if seen is None else seen.moments()),
             interrupted=self._interrupted,
-            cores=num_cores(),
+            cores=usable_cores(),
         )
 
     def _speed(self, seen: Observation) -> Speed:

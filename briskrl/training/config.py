@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
+
+from briskrl.core.cpu import usable_cores
 
 DEFAULT_STEPS = 4_000_000
 
@@ -107,9 +108,7 @@ class TrainConfig:
         """Threads as a number."""
         if self.threads != "auto":
             return self.threads
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        return usable_cores()
 
     @property
     def budget(self) -> Budget:

@@ -19,8 +19,9 @@ import msgspec
 from llvmlite import binding
 
 from briskrl import fused
+from briskrl.core.cpu import cpu_model, usable_cores
 from briskrl.fused.calibration.calibrate import Calibration, calibrate, calibrate_quickly
-from briskrl.training.storage.run_metadata import cpu_model, timestamp
+from briskrl.training.storage.run_metadata import timestamp
 
 _FEATURES = ("sse4.2", "avx2", "fma", "avx512f", "avx512bf16", "amx-tile", "neon", "sve")
 """Those of a processor's features that decide how fast it multiplies."""
@@ -66,7 +67,7 @@ def quick_profile() -> MachineProfile:
 
 def measure_profile(seconds: float) -> tuple[MachineProfile, Path | None]:
     """This machine, measured thoroughly; and where that was saved, if it could be."""
-    machine = _describe(calibrate(seconds, two_threads=num_cores() > 1))
+    machine = _describe(calibrate(seconds, two_threads=usable_cores() > 1))
     return machine, save(machine)
 
 
@@ -105,19 +106,11 @@ def profile_path() -> Path:
 def fingerprint() -> str:
     """What the figures depend on, as one short word."""
     digest = hashlib.blake2b(digest_size=8)
-    facts = [cpu_model(), binding.get_host_cpu_name(), num_cores(), *_features(), _versions()]
+    facts = [cpu_model(), binding.get_host_cpu_name(), usable_cores(), *_features(), _versions()]
     digest.update(repr(facts).encode())
-    for source in sorted(Path(str(fused.__file__)).parent.rglob("*.py")):
-        if source.name in ("kernels.py", "intrinsics.py"):
-            digest.update(source.read_bytes())
+    for source in sorted(Path(str(fused.__file__)).parent.glob("kernels/*.py")):
+        digest.update(source.read_bytes())
     return digest.hexdigest()
-
-
-def num_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _describe(calibration: Calibration) -> MachineProfile:
@@ -125,7 +118,7 @@ def _describe(calibration: Calibration) -> MachineProfile:
         fingerprint=fingerprint(),
         cpu=cpu_model(),
         architecture=binding.get_host_cpu_name(),
-        cores=num_cores(),
+        cores=usable_cores(),
         features=_features(),
         versions=_versions(),
         measured_at=timestamp(),

@@ -9,10 +9,10 @@ from time import perf_counter
 from typing import Protocol
 
 from briskrl.bench.compare import Estimate, PairedComparison
+from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.envs.external import GIVEN
 from briskrl.training.config import TrainConfig
-from briskrl.training.machine_profile import num_cores
 from briskrl.training.storage.run_metadata import timestamp
 from briskrl.training.trainer import Trainer
 from briskrl.tuning.cache import Remembered, recall, remember, target_key
@@ -271,4 +271,4 @@ def find_space(config: TrainConfig, settings: TuneConfig) -> Space:
         raise ConfigError("Environments that Python code passes in cannot be tuned by a command.")
     with closing(Trainer(for_trial(config))) as trainer:
         fused = trainer.algo.engines.refusal is None
-    return Space(config, settings, cores=num_cores(), fused=fused)
+    return Space(config, settings, cores=usable_cores(), fused=fused)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from briskrl.core.cpu import usable_cores
 from briskrl.training import machine_profile as machine
 from briskrl.training.machine_profile import (
     fingerprint,
     load_profile,
-    num_cores,
     profile_path,
     quick_profile,
     save,
@@ -53,7 +53,7 @@ def test_the_file_is_readable_json_with_what_the_figures_depend_on(
     path = save(measured)
     assert path == profile_path()
     told = json.loads(path.read_text())
-    assert told["cores"] == num_cores() == measured.cores >= 1
+    assert told["cores"] == usable_cores() == measured.cores >= 1
     assert set(told["versions"]) == {"numba", "torch"}
     assert told["cpu"]
     assert told["calibration"]["quick"] is True
@@ -122,7 +122,7 @@ def test_another_machine_has_another_fingerprint(
     before = fingerprint()
     assert fingerprint() == before
     other = {
-        "cores": ("num_cores", lambda: 999),
+        "cores": ("usable_cores", lambda: 999),
         "processor": ("cpu_model", lambda: "Abacus"),
         "versions": ("_versions", lambda: {"torch": "99"}),
     }

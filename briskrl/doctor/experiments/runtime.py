@@ -9,6 +9,7 @@ import torch
 
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.ppo.config import PPOConfig
+from briskrl.core.cpu import usable_cores
 from briskrl.doctor.experiments.base import WORTH, WORTH_A_CORE, Experiment, Skipped
 from briskrl.doctor.observation import Observation
 from briskrl.doctor.symptoms import record_cause
@@ -18,7 +19,6 @@ from briskrl.envs.gym.backend_selection import Costs, measure
 from briskrl.envs.gym.compiled.lookup import offer
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.env_factory import EnvRecipe
-from briskrl.training.machine_profile import num_cores
 
 UNEVEN = 0.3
 """Spread of step times above which waiting for the slowest may be what costs."""
@@ -78,7 +78,7 @@ def _backend(lab: Lab, settings: GymConfig) -> str:
 
 def threads(lab: Lab) -> Iterator[Experiment | Skipped]:
     """One thread, all cores, and collecting beside learning."""
-    now, cores = lab.config.num_threads, num_cores()
+    now, cores = lab.config.num_threads, usable_cores()
     for count in sorted({1, cores} - {now}):
         yield lab.change(
             f"{count} threads" if count > 1 else "one thread",

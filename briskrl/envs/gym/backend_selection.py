@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import time
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,6 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import EnvSpec
 from briskrl.envs.base import VecEnv
@@ -126,7 +126,7 @@ def choose(recipe: EnvRecipe, num_envs: int) -> tuple[Backend, str]:
         )
     process: Any = import_module("briskrl.envs.gym.process")
     crew = Crew(
-        cores=num_cores(),
+        cores=usable_cores(),
         in_step=process.num_workers(num_envs, recipe.config.workers, partial=False),
         at_will=process.num_workers(num_envs, recipe.config.workers, partial=True),
     )
@@ -176,13 +176,6 @@ def measure(recipe: EnvRecipe) -> Costs:
         raise ConfigError(f"gym:{recipe.id} raised {type(error).__name__}: {error}") from error
     finally:
         env.close()
-
-
-def num_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def check_drawing(recipe: EnvRecipe, render_mode: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import BriskError
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers
@@ -19,7 +20,7 @@ from briskrl.envs.gym.env_group import EpisodeRows
 from briskrl.envs.gym.env_state import Record
 from briskrl.envs.gym.episode_records import Ledger, check_buffers, hand_over, pack, unpack
 from briskrl.envs.gym.workers import protocol as wire
-from briskrl.envs.gym.workers.pool import Fault, WorkerPool, num_cores
+from briskrl.envs.gym.workers.pool import Fault, WorkerPool
 from briskrl.envs.gym.workers.recovery import Recovery
 from briskrl.envs.gym.workers.shared_memory import Plan
 from briskrl.envs.gym.workers.worker_process import WorkerLost
@@ -339,5 +340,5 @@ def _gather(own: StepBuffers, out: StepBuffers, name: str, ids: Ints) -> None:
 def num_workers(num_envs: int, wanted: int, *, partial: bool) -> int:
     """How many workers step so many envs; `wanted` is 0 for a choice by the number of cores."""
     if wanted == 0:
-        wanted = max(2 * num_cores(), ASYNC_WORKERS) if partial else num_cores()
+        wanted = max(2 * usable_cores(), ASYNC_WORKERS) if partial else usable_cores()
     return min(num_envs, wanted)

@@ -7,11 +7,11 @@ import platform
 import socket
 import subprocess
 import sys
-from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from briskrl.core.cpu import cpu_model
 from briskrl.core.types import JSON
 
 _PACKAGES = ("briskrl", "torch", "numpy", "numba", "gymnasium", "safetensors")
@@ -35,16 +35,6 @@ def describe_machine() -> dict[str, JSON]:
 def timestamp() -> str:
     """The present in UTC, to the second, as ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def cpu_model() -> str:
-    """The processor's name."""
-    # Only Linux has this file.
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _version(name: str) -> str | None:

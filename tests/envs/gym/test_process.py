@@ -282,7 +282,7 @@ def test_waiting_for_slow_envs_takes_no_core() -> None:
 def test_the_number_of_workers_follows_envs_cores_and_wishes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("briskrl.envs.gym.process.num_cores", lambda: 4)
+    monkeypatch.setattr("briskrl.envs.gym.process.usable_cores", lambda: 4)
     assert num_workers(64, 0, partial=False) == 4
     assert num_workers(3, 0, partial=False) == 3
     assert num_workers(64, 0, partial=True) == 16

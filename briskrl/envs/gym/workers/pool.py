@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from briskrl.core.cpu import usable_cores
 from briskrl.core.types import Ints
 from briskrl.envs.gym.env_factory import EnvRecipe
 from briskrl.envs.gym.patience import SPIN_S, Patience
@@ -55,7 +56,7 @@ class WorkerPool:
         self._recipe = recipe
         self._timeout_s = env_timeout_s
         # More workers than cores would look at each other's expense.
-        can_look = hasattr(os, "sched_yield") and plan.num_workers <= num_cores()
+        can_look = hasattr(os, "sched_yield") and plan.num_workers <= usable_cores()
         self._spin_s = SPIN_S if can_look else 0.0
         self._patience = Patience(self._spin_s)
         self._closed = False
@@ -311,10 +312,3 @@ class WorkerPool:
         ring = self._rings[worker]
         found: NDArray[np.int64] = ring[np.arange(begin, end) % len(ring)]
         return found
-
-
-def num_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
