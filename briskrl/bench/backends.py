@@ -28,7 +28,7 @@ from briskrl.core.cpu import usable_cores
 from briskrl.core.types import StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.process import GymProcessEnv
 from briskrl.envs.gym.sync import GymSyncEnv
 
@@ -82,8 +82,8 @@ class BackendFigures:
 def measure_backends(bench: BackendsBench) -> BackendFigures:
     """Measure each comparison in alternating slices."""
     num_envs = bench.num_envs
-    cartpole = EnvRecipe("CartPole-v1")
-    busy = EnvRecipe(
+    cartpole = EnvFactory("CartPole-v1")
+    busy = EnvFactory(
         paced.ID,
         GymConfig(packages=(paced.PACKAGE,), env_args={"loops": paced.loops_for(BUSY_S)}),
     )
@@ -120,7 +120,7 @@ def measure_backends(bench: BackendsBench) -> BackendFigures:
     )
 
 
-def _compare(recipe: EnvRecipe, bench: BackendsBench) -> tuple[Rates, int]:
+def _compare(recipe: EnvFactory, bench: BackendsBench) -> tuple[Rates, int]:
     """Rates of process, AsyncVectorEnv and sync, and the number of workers."""
     spec, count = recipe.spec(), bench.num_envs
     with ExitStack() as stack:
@@ -142,7 +142,7 @@ def _compare_waiting(bench: BackendsBench, min_ready: int) -> tuple[Rates, int]:
         packages=(paced.PACKAGE,),
         env_args={"sleep_s": SLEEP_S, "slow_share": SLOW_SHARE, "slow_factor": SLOW_FACTOR},
     )
-    recipe = EnvRecipe(paced.ID, config)
+    recipe = EnvFactory(paced.ID, config)
     env = GymProcessEnv(recipe, bench.num_envs, config, recipe.spec(), partial=True)
     with _closing(env):
         turns = (_first_ready(env, bench.seed, min_ready), _barrier(env, bench.seed))
@@ -213,7 +213,7 @@ def _first_ready(env: GymProcessEnv, seed: int, min_ready: int) -> Turn:
     return turn
 
 
-def _peer(recipe: EnvRecipe, num_envs: int) -> Any:
+def _peer(recipe: EnvFactory, num_envs: int) -> Any:
     arguments = recipe.config.env_args
     return AsyncVectorEnv([lambda: gymnasium.make(recipe.id, **arguments)] * num_envs)
 

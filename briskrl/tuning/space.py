@@ -16,8 +16,8 @@ from typing import Any
 
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.ppo.config import PPOConfig
-from briskrl.envs.gym.compiled.lookup import offer
-from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.compiled.registry import find_compiled
+from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.training.config import TrainConfig
 from briskrl.tuning.config import TuneConfig
 
@@ -242,7 +242,7 @@ def _backends(config: TrainConfig) -> list[Value]:
     family, _, member = config.env.partition(":")
     if family != "gym":
         return []
-    if offer(EnvRecipe(member, config.env_config)).stand_in is not None:
+    if find_compiled(EnvFactory(member, config.env_config)).version is not None:
         return ["compiled"]
     return ["sync", "process", "async"]
 

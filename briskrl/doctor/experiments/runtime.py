@@ -16,9 +16,9 @@ from briskrl.doctor.symptoms import record_cause
 from briskrl.doctor.train_loop import pushing_one_by_one, without_logs
 from briskrl.doctor.variants import Lab
 from briskrl.envs.gym.backend_selection import Costs, measure
-from briskrl.envs.gym.compiled.lookup import offer
+from briskrl.envs.gym.compiled.registry import find_compiled
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.env_factory import EnvFactory
 
 UNEVEN = 0.3
 """Spread of step times above which waiting for the slowest may be what costs."""
@@ -52,10 +52,10 @@ def backends(lab: Lab) -> Iterator[Experiment | Skipped]:
     if now == "compiled":
         yield Skipped("backend", question, "they are stepped in compiled code, in this process")
         return
-    recipe = EnvRecipe(lab.config.env.removeprefix("gym:"), settings)
+    recipe = EnvFactory(lab.config.env.removeprefix("gym:"), settings)
     costs = measure(recipe)
     told = f"a step takes {1e6 * costs.mean:.0f} us and varies by {100 * costs.spread:.0f} %"
-    compiled = ("compiled",) if offer(recipe).stand_in is not None else ()
+    compiled = ("compiled",) if find_compiled(recipe).version is not None else ()
     for backend in (*compiled, "sync", "process", "async"):
         if backend != now:
             yield lab.change(

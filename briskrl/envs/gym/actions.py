@@ -1,7 +1,8 @@
-"""How the trainer's actions become members of Gymnasium's action spaces.
+"""Convert the trainer's actions to members of Gymnasium action spaces.
 
-Discrete counts from its start. MultiDiscrete and MultiBinary are several choices at once, or one
-choice among all combinations. A Box is a vector of its elements, clipped to the bounds of each one.
+Discrete actions are shifted by the start of the space. MultiDiscrete and MultiBinary spaces become
+several discrete actions, or one discrete action over all combinations. A Box becomes a vector whose
+elements are clipped to their bounds.
 """
 
 from __future__ import annotations
@@ -19,46 +20,49 @@ from briskrl.core.spec import ActionSpec, BoxSpec, DiscreteSpec, MultiDiscreteSp
 from briskrl.core.types import Array
 from briskrl.envs.gym.spaces import box_bounds
 
-Read = Callable[[Any], Any]
-"""read(row): the environment's own action for one row of the trainer's; never a view of it."""
+Convert = Callable[[Any], Any]
+"""convert(row): the action for the environment, from one row of the batch; never a view of it."""
 
-MOST_COMBINATIONS = 100_000
-"""Combinations that one joint choice may offer."""
+MAX_COMBINATIONS = 100_000
+"""Limit of combinations in one joint action."""
 
 
 @dataclass(frozen=True, slots=True)
-class Actor:
-    """What the trainer chooses among, and how its choice is handed over."""
+class ActionConverter:
+    """The action space that the trainer sees, and the conversion to the environment's own."""
 
     spec: ActionSpec
-    read: Read | None
-    """None if the choice is handed over as it is."""
+    convert: Convert | None
+    """None if actions are passed on unchanged."""
 
 
-def act(space: Space[Any], *, joint: bool, told: str = "") -> Actor:
-    """How a trainer acts in an action space.
+def make_action_converter(space: Space[Any], *, joint: bool, source: str = "") -> ActionConverter:
+    """A converter for an action space.
 
     Args:
         space: The space of one environment.
-        joint: Offer several choices as one among all combinations.
-        told: Where the space comes from, for the error.
+        joint: Turn a MultiDiscrete or MultiBinary space into one discrete action over all
+            combinations.
+        source: Where the space comes from, for the error message.
 
     Raises:
-        ConfigError: The space has no such form; the message names it and the reason.
+        ConfigError: The space is not supported; the message names it and the reason.
     """
     if isinstance(space, spaces.Discrete):
         return _discrete(space)
     if isinstance(space, spaces.MultiDiscrete):
         counts = np.asarray(space.nvec, np.int64)
-        return _several(counts, np.asarray(space.start, np.int64), space, joint=joint)
+        return _multi_discrete(counts, np.asarray(space.start, np.int64), space, joint=joint)
     if isinstance(space, spaces.MultiBinary):
-        return _several(np.full(space.shape, 2), np.zeros(space.shape, int), space, joint=joint)
-    of = f" of {told}" if told else ""
+        return _multi_discrete(
+            np.full(space.shape, 2), np.zeros(space.shape, int), space, joint=joint
+        )
+    of = f" of {source}" if source else ""
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         return _box(space)
     if isinstance(space, spaces.Box):
         raise ConfigError(
-            f"The action space{of} is a Box of {space.dtype}: neither choices nor real numbers. "
+            f"The action space{of} is a Box of {space.dtype}, neither discrete nor floating-point. "
             "Wrap the environment so that it takes MultiDiscrete or a Box of floats."
         )
     raise ConfigError(
@@ -67,41 +71,43 @@ def act(space: Space[Any], *, joint: bool, told: str = "") -> Actor:
     )
 
 
-def _discrete(space: spaces.Discrete) -> Actor:
+def _discrete(space: spaces.Discrete) -> ActionConverter:
     start = np.int64(space.start)
-    read = None if start == 0 else start.__add__
-    return Actor(DiscreteSpec(int(space.n)), read)
+    convert = None if start == 0 else start.__add__
+    return ActionConverter(DiscreteSpec(int(space.n)), convert)
 
 
-def _several(counts: Array, start: Array, space: Space[Any], *, joint: bool) -> Actor:
+def _multi_discrete(
+    counts: Array, start: Array, space: Space[Any], *, joint: bool
+) -> ActionConverter:
     shape, dtype = counts.shape, space.dtype
     nvec = tuple(counts.reshape(-1).tolist())
     if not joint:
 
-        def read(row: Array) -> Array:
+        def convert(row: Array) -> Array:
             return (row.reshape(shape) + start).astype(dtype, copy=False)
 
-        return Actor(MultiDiscreteSpec(nvec), read)
+        return ActionConverter(MultiDiscreteSpec(nvec), convert)
     combinations = prod(nvec)
-    if combinations > MOST_COMBINATIONS:
+    if combinations > MAX_COMBINATIONS:
         raise ConfigError(
             f"joint_actions makes {combinations} combinations of {space}, more than "
-            f"{MOST_COMBINATIONS}. Leave it off and use an algorithm that makes several choices."
+            f"{MAX_COMBINATIONS}. Leave it off and use an algorithm for MultiDiscrete actions."
         )
 
-    def read_joint(choice: Any) -> Array:
-        row = np.array(np.unravel_index(int(choice), nvec))
+    def convert_joint(action: Any) -> Array:
+        row = np.array(np.unravel_index(int(action), nvec))
         return (row.reshape(shape) + start).astype(dtype, copy=False)
 
-    return Actor(DiscreteSpec(combinations), read_joint)
+    return ActionConverter(DiscreteSpec(combinations), convert_joint)
 
 
-def _box(space: spaces.Box) -> Actor:
+def _box(space: spaces.Box) -> ActionConverter:
     shape, dtype = space.shape, space.dtype
     low, high = space.low.reshape(-1), space.high.reshape(-1)
 
-    def read(row: Array) -> Array:
+    def convert(row: Array) -> Array:
         clipped = np.minimum(np.maximum(row, low), high)
         return clipped.astype(dtype, copy=False).reshape(shape)
 
-    return Actor(BoxSpec((prod(shape),), *box_bounds(space)), read)
+    return ActionConverter(BoxSpec((prod(shape),), *box_bounds(space)), convert)

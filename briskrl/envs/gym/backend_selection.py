@@ -1,4 +1,4 @@
-"""From an id of Gymnasium to a batch of environments, on the backend that suits their cost."""
+"""Make a batch of Gymnasium environments, and choose its backend by the cost of a step."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import EnvSpec
 from briskrl.envs.base import VecEnv
-from briskrl.envs.gym.compiled.lookup import make_compiled, offer
+from briskrl.envs.gym.compiled.registry import find_compiled, make_compiled
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.env_factory import EnvRecipe, GymEnv
+from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
 from briskrl.envs.gym.sync import GymSyncEnv
 from briskrl.envs.gym.vector import adapt_vector
 
 Backend = Literal["compiled", "sync", "process", "async", "vector"]
 
-MOST_STEPS, FEWEST_STEPS = 200, 8
-LONGEST_S = 0.25
-"""How long an environment is measured: until enough steps, or this long with the fewest."""
+MAX_STEPS, MIN_STEPS = 200, 8
+MAX_MEASURE_S = 0.25
+"""An environment is measured for MAX_STEPS, or this long if at least MIN_STEPS were taken."""
 CHEAP_S = 50e-6
-"""A cheaper step costs less than learning from it does; workers would not be worth their start."""
-HANDOVER_S = 100e-6
-"""What one round of all workers costs beyond the environments' own steps."""
-WORTH = 1.3
-"""How many times faster a more complicated backend must promise to be."""
+"""A cheaper step costs less than training on it; starting workers would not pay off."""
+ROUND_OVERHEAD_S = 100e-6
+"""Overhead of one step of all workers, beyond the environments' own steps."""
+MIN_SPEEDUP = 1.3
+"""Expected speedup that justifies a more complicated backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What was measured of one environment."""
+    """Measured costs of one environment."""
 
     seconds: NDArray[np.float64]
-    """(M,): per step, resets included."""
+    """(M,): seconds per step, resets included."""
     waits: bool = False
-    """Whether most of it is sleeping or waiting, which needs no core."""
+    """Whether most of the time is spent sleeping or waiting, which needs no core."""
 
     @property
     def mean(self) -> float:
@@ -50,13 +50,13 @@ class Costs:
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the steps, as a share of their mean."""
+        """Standard deviation of the steps, as a fraction of their mean."""
         return float(self.seconds.std() / self.seconds.mean())
 
     def barrier(self, num_envs: int, workers: int) -> float:
-        """How many times longer a round takes than its work, because workers wait for the last.
+        """Factor by which a lockstep round takes longer because workers wait for the slowest.
 
-        Estimated by drawing rounds from the measured steps.
+        Estimated by resampling rounds from the measured steps.
         """
         rng = np.random.default_rng(0)
         rounds = rng.choice(self.seconds, (200, workers, max(1, num_envs // workers)))
@@ -65,17 +65,17 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
-    """How many workers there would be."""
+class WorkerCounts:
+    """How many workers each backend would have."""
 
     cores: int
-    in_step: int
+    lockstep: int
     """Workers of the process backend."""
-    at_will: int
+    independent: int
     """Workers of the async backend."""
 
-    def at_once(self, workers: int, costs: Costs) -> int:
-        """How many steps go on at the same time."""
+    def concurrent_steps(self, workers: int, costs: Costs) -> int:
+        """How many steps run at the same time."""
         return workers if costs.waits else min(workers, self.cores)
 
 
@@ -88,108 +88,111 @@ def build(
     hold_ended: bool = False,
     render_mode: str | None = None,
 ) -> VecEnv:
-    """N environments of Gymnasium with the id `member`.
+    """N Gymnasium environments with the id `member`.
 
-    What is drawn or held is stepped by Gymnasium in this process, whatever the settings say.
+    With a render mode or `hold_ended`, the backend is always sync.
 
     Raises:
         ConfigError: The id is unknown, or the environment cannot be made or used.
     """
-    recipe = EnvRecipe(member, config)
+    factory = EnvFactory(member, config)
     if render_mode is not None:
-        check_drawing(recipe, render_mode)
-    spec = recipe.spec()
+        check_render_mode(factory, render_mode)
+    spec = factory.spec()
     if config.min_ready > num_envs:
         raise ConfigError(f"min_ready ({config.min_ready}) is more than num_envs ({num_envs}).")
     if hold_ended or render_mode is not None:
-        return GymSyncEnv(recipe, num_envs, spec, hold_ended=hold_ended, render_mode=render_mode)
+        return GymSyncEnv(factory, num_envs, spec, hold_ended=hold_ended, render_mode=render_mode)
     backend, notes = cast(Backend, config.backend), []
     if config.backend == "auto":
-        backend, told = choose(recipe, num_envs)
-        notes = [told]
-    env = _make(backend, recipe, num_envs, spec, threads)
+        backend, note = choose(factory, num_envs)
+        notes = [note]
+    env = _make(backend, factory, num_envs, spec, threads)
     env.notes += notes
     return cast(VecEnv, env)
 
 
-def choose(recipe: EnvRecipe, num_envs: int) -> tuple[Backend, str]:
-    """The backend for a recipe, and a sentence that says what was found and why it was chosen.
+def choose(factory: EnvFactory, num_envs: int) -> tuple[Backend, str]:
+    """The backend for an environment, and a note for the user that gives the reason.
 
     Raises:
         ConfigError: The environment raised while it was measured.
     """
-    found = offer(recipe)
-    if found.stand_in is not None:
+    found = find_compiled(factory)
+    if found.version is not None:
         return "compiled", (
-            f"backend auto: gym:{recipe.id} has a compiled version, equal to it to the bit in "
-            f"{found.tried:,} steps tried here, so compiled."
+            f"backend auto: gym:{factory.id} has a compiled version, bit-identical in "
+            f"{found.steps_compared:,} steps compared here, so compiled."
         )
     process: Any = import_module("briskrl.envs.gym.process")
-    crew = Crew(
+    workers = WorkerCounts(
         cores=usable_cores(),
-        in_step=process.num_workers(num_envs, recipe.config.workers, partial=False),
-        at_will=process.num_workers(num_envs, recipe.config.workers, partial=True),
+        lockstep=process.num_workers(num_envs, factory.config.workers, partial=False),
+        independent=process.num_workers(num_envs, factory.config.workers, partial=True),
     )
-    backend, told = decide(measure(recipe), num_envs, crew, f"gym:{recipe.id}")
-    if found.refused:
-        told = f"The compiled version of gym:{recipe.id} is not used: {found.refused}. {told}"
-    return backend, told
+    backend, note = decide(measure(factory), num_envs, workers, f"gym:{factory.id}")
+    if found.reason:
+        note = f"The compiled version of gym:{factory.id} is not used: {found.reason}. {note}"
+    return backend, note
 
 
-def decide(costs: Costs, num_envs: int, crew: Crew, name: str) -> tuple[Backend, str]:
-    """The backend for measured costs, and the sentence about it."""
-    told = (
+def decide(costs: Costs, num_envs: int, workers: WorkerCounts, name: str) -> tuple[Backend, str]:
+    """The backend for measured costs, and a note for the user that gives the reason."""
+    cost = (
         f"backend auto: a step of {name} takes {_duration(costs.mean)} "
         f"(spread {100 * costs.spread:.0f}%, over {len(costs.seconds)} steps)"
     )
     if costs.mean < CHEAP_S:
-        return "sync", f"{told}, less than learning from it, so sync."
-    if crew.at_will < 2:
-        return "sync", f"{told}; there is nothing to share out, so sync."
+        return "sync", f"{cost}, less than training on it, so sync."
+    if workers.independent < 2:
+        return "sync", f"{cost}; there is only one worker, so sync."
     alone = num_envs * costs.mean
-    loss = costs.barrier(num_envs, crew.in_step)
-    in_step = alone / crew.at_once(crew.in_step, costs) * loss + HANDOVER_S
-    at_will = alone / crew.at_once(crew.at_will, costs) + HANDOVER_S
-    if alone / min(in_step, at_will) < WORTH:
-        gain = alone / min(in_step, at_will)
-        return "sync", f"{told}; {crew.in_step} workers would make it {gain:.1f}x, so sync."
-    if in_step / at_will >= WORTH:
+    loss = costs.barrier(num_envs, workers.lockstep)
+    lockstep_s = alone / workers.concurrent_steps(workers.lockstep, costs) * loss + ROUND_OVERHEAD_S
+    independent_s = alone / workers.concurrent_steps(workers.independent, costs) + ROUND_OVERHEAD_S
+    if alone / min(lockstep_s, independent_s) < MIN_SPEEDUP:
+        gain = alone / min(lockstep_s, independent_s)
+        return (
+            "sync",
+            f"{cost}; {workers.lockstep} workers would make it {gain:.1f}x, so sync.",
+        )
+    if lockstep_s / independent_s >= MIN_SPEEDUP:
         return "async", (
-            f"{told}; {crew.at_will} workers that need not wait for the slowest should make it "
-            f"{alone / at_will:.1f}x instead of {alone / in_step:.1f}x, so async."
+            f"{cost}; {workers.independent} workers that need not wait for the slowest should "
+            f"make it {alone / independent_s:.1f}x instead of {alone / lockstep_s:.1f}x, so async."
         )
     return "process", (
-        f"{told}; {crew.in_step} workers should make it {alone / in_step:.1f}x, so process."
+        f"{cost}; {workers.lockstep} workers should make it {alone / lockstep_s:.1f}x, so process."
     )
 
 
-def measure(recipe: EnvRecipe) -> Costs:
-    """What steps with random actions cost, on an instance that is then closed."""
-    env = recipe.make()
+def measure(factory: EnvFactory) -> Costs:
+    """Measure steps with random actions, on an instance that is then closed."""
+    env = factory.make()
     try:
         env.reset(seed=0)
-        seconds, waited = _times(env, recipe.max_steps)
+        seconds, waited = _times(env, factory.max_steps)
         return Costs(_without_largest(seconds), waited)
     except ConfigError:
         raise
     except Exception as error:
-        raise ConfigError(f"gym:{recipe.id} raised {type(error).__name__}: {error}") from error
+        raise ConfigError(f"gym:{factory.id} raised {type(error).__name__}: {error}") from error
     finally:
         env.close()
 
 
-def check_drawing(recipe: EnvRecipe, render_mode: str) -> None:
-    """Refuse a render mode that the environment does not offer.
+def check_render_mode(factory: EnvFactory, render_mode: str) -> None:
+    """Check that the environment supports a render mode.
 
     Raises:
         ConfigError: It does not; the message names the modes it has.
     """
-    env = recipe.make()
+    env = factory.make()
     modes = list(env.metadata.get("render_modes", []))
     env.close()
     if render_mode not in modes:
         raise ConfigError(
-            f"gym:{recipe.id} cannot be drawn as {render_mode}. "
+            f"gym:{factory.id} cannot be rendered as {render_mode}. "
             f"Its render modes: {', '.join(modes) or 'none'}."
         )
 
@@ -198,43 +201,43 @@ def _times(env: GymEnv, limit: int | None) -> tuple[NDArray[np.float64], bool]:
     """Seconds of each step, and whether most of them were spent waiting."""
     space = copy.deepcopy(env.action_space)
     space.seed(0)
-    actions = [space.sample() for _ in range(MOST_STEPS + 1)]
+    actions = [space.sample() for _ in range(MAX_STEPS + 1)]
     env.step(actions[-1])
     times, length = [], 1
-    begun = _Moment.now()
+    start = _Clock.now()
     for action in actions[:-1]:
-        before = _Moment.now()
+        before = _Clock.now()
         _, _, terminated, truncated, _ = env.step(action)
         length += 1
         if terminated or truncated or length == limit:
             env.reset()
             length = 0
-        after = _Moment.now()
+        after = _Clock.now()
         times.append(after.since(before))
-        if len(times) >= FEWEST_STEPS and after.wall - begun.wall > LONGEST_S:
+        if len(times) >= MIN_STEPS and after.wall - start.wall > MAX_MEASURE_S:
             break
-    waited = sum(times) > 2 * (after.cpu - begun.cpu)
+    waited = sum(times) > 2 * (after.cpu - start.cpu)
     return np.array(times), waited
 
 
 @dataclass(frozen=True, slots=True)
-class _Moment:
-    """Where the clocks of this thread stand."""
+class _Clock:
+    """Wall time and CPU time of this thread."""
 
     wall: float
     cpu: float
     waits: int | None
-    """How often the thread has given up its core by itself; None if the system does not tell."""
+    """Voluntary context switches of the thread; None if the system does not count them."""
 
     @classmethod
-    def now(cls) -> _Moment:
+    def now(cls) -> _Clock:
         return cls(time.perf_counter(), time.thread_time(), _waits())
 
-    def since(self, before: _Moment) -> float:
-        """Seconds from `before` to this moment that are the environment's own.
+    def since(self, before: _Clock) -> float:
+        """Seconds from `before` to this moment that the environment used.
 
-        Computing counts without the time that other programs had the core; sleeping and waiting
-        count as they are.
+        CPU time if the thread never waited, which excludes time that other programs had the core;
+        wall time otherwise.
         """
         computed = self.waits is not None and self.waits == before.waits
         return self.cpu - before.cpu if computed else self.wall - before.wall
@@ -250,7 +253,7 @@ def _waits() -> int | None:
 
 
 def _without_largest(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The times without the largest hundredth, which are likely other programs' doing."""
+    """The times without the largest one percent, which are likely due to other programs."""
     ordered = np.sort(times)
     return ordered[: len(ordered) - len(ordered) // 100]
 
@@ -261,13 +264,13 @@ def _duration(seconds: float) -> str:
     return f"{1e3 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def _make(backend: Backend, recipe: EnvRecipe, num_envs: int, spec: EnvSpec, threads: int) -> Any:
+def _make(backend: Backend, factory: EnvFactory, num_envs: int, spec: EnvSpec, threads: int) -> Any:
     if backend == "compiled":
-        return make_compiled(recipe, num_envs, spec, threads=threads)
+        return make_compiled(factory, num_envs, spec, threads=threads)
     if backend == "sync":
-        return GymSyncEnv(recipe, num_envs, spec)
+        return GymSyncEnv(factory, num_envs, spec)
     if backend == "vector":
-        return adapt_vector(recipe.make_vector(num_envs))
+        return adapt_vector(factory.make_vector(num_envs))
     process: Any = import_module("briskrl.envs.gym.process")
     partial = backend == "async"
-    return process.GymProcessEnv(recipe, num_envs, recipe.config, spec, partial=partial)
+    return process.GymProcessEnv(factory, num_envs, factory.config, spec, partial=partial)

@@ -11,47 +11,48 @@ from msgspec import Meta
 
 @dataclass(frozen=True, slots=True)
 class GymConfig:
-    """How environments of Gymnasium are made, and by how many processes they are stepped."""
+    """How Gymnasium environments are made and stepped."""
 
     ALIASES: ClassVar[dict[str, str]] = {"import": "packages"}
 
     backend: Literal["auto", "compiled", "sync", "process", "async", "vector"] = "auto"
-    """Stepped here one by one (sync), or by workers in step (process) or not (async); auto measures
-    these. compiled takes our version that is equal to the bit (CartPole has one); auto prefers it.
-    vector takes the environment's own version that steps all in one call, where there is one: but
-    random numbers are shared by all and a resume is not bit-exact."""
+    """sync steps one environment after another in this process; process uses worker processes in
+    lockstep; async uses worker processes and trains on whichever environments are ready; compiled
+    uses our bit-identical compiled version (CartPole has one); vector uses the environment's own
+    vector version, if it has one, but then resuming is not bit-exact. auto prefers compiled and
+    otherwise measures a step to decide between sync, process and async."""
     workers: Annotated[int, Meta(ge=0, le=1024)] = 0
-    """Worker processes; 0 means one per core, for async 16 or more."""
+    """Worker processes; 0 means one per core, or at least 16 for async."""
     min_ready: Annotated[int, Meta(ge=0)] = 0
-    """Environments that must be ready before the async backend goes on; 0 means half of them."""
+    """Environments that must be ready before the async backend continues; 0 means half of them."""
     env_timeout: Annotated[float, Meta(gt=0)] = 60.0
     """Seconds after which an environment in a worker counts as stuck."""
     on_env_error: Literal["stop", "respawn"] = "stop"
-    """If an environment in a worker fails: stop, or cut its episode off and make it anew."""
+    """If an environment in a worker fails: stop, or truncate its episode and replace it."""
     max_steps: Annotated[int, Meta(ge=1)] | None = None
-    """Steps after which an episode is cut off, instead of the limit it is registered with."""
+    """Steps after which an episode is truncated; by default the registered limit."""
     joint_actions: bool = False
-    """Offer a MultiDiscrete action as one choice among all combinations."""
+    """Turn a MultiDiscrete action space into one discrete action over all combinations."""
     env_args: dict[str, Any] = field(default_factory=dict)
-    """Keyword arguments for gymnasium.make: JSON, or key=value pairs with commas between them."""
+    """Keyword arguments for gymnasium.make: JSON, or comma-separated key=value pairs."""
     packages: tuple[str, ...] = ()
-    """Packages to import first because they register environments."""
+    """Packages to import first, because they register environments."""
 
     def for_evaluation(self) -> GymConfig:
-        """These settings with a backend whose every game depends on its own seed alone."""
+        """These settings with a backend in which every episode depends only on its own seed."""
         if self.backend == "vector":
             return replace(self, backend="sync")
         return replace(self, backend="process", min_ready=0) if self.backend == "async" else self
 
     def check(self) -> list[str]:
-        """Combinations that cannot work, one sentence each."""
+        """Invalid combinations, one sentence each."""
         wrong = []
         for key in ("render_mode", "max_episode_steps", "disable_env_checker", "id"):
             if key in self.env_args:
                 instead = " Use max_steps." if key == "max_episode_steps" else ""
                 wrong.append(f"env_args cannot hold {key!r}: it is set by the trainer.{instead}")
         wrong += [
-            f"env_args.{key} = {value!r} is no JSON value that a TOML file can hold."
+            f"env_args.{key} = {value!r} is not a JSON value that a TOML file can hold."
             for key, value in self.env_args.items()
             if not _is_plain(value)
         ]

@@ -1,4 +1,4 @@
-"""How one environment of Gymnasium is made, as data that can be sent to another process."""
+"""A picklable factory of one Gymnasium environment: its id and the settings to make it with."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gymnasium.envs.registration import EnvSpec as Registration
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import EnvSpec
-from briskrl.envs.gym.actions import Actor, act
+from briskrl.envs.gym.actions import ActionConverter, make_action_converter
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.spaces import Observer, observe
+from briskrl.envs.gym.spaces import ObsConverter, make_obs_converter
 
 GymEnv = gymnasium.Env[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class EnvRecipe:
-    """An id of Gymnasium and the settings to make it with."""
+class EnvFactory:
+    """Makes instances of one Gymnasium id with fixed settings; can be sent to other processes."""
 
     id: str
     config: GymConfig = field(default_factory=GymConfig)
@@ -30,11 +30,11 @@ class EnvRecipe:
     def make(self, render_mode: str | None = None) -> GymEnv:
         """A new instance without Gymnasium's checking and time-limit wrappers.
 
-        The limit is `max_steps` and counted by whoever steps, so that a step costs what the
-        environment's own step costs.
+        Callers apply the time limit `max_steps` themselves, which saves the cost of the wrappers in
+        every step.
 
         Raises:
-            ConfigError: The id is unknown, or the environment cannot be made as asked.
+            ConfigError: The id is unknown, or the environment cannot be made with these settings.
         """
         registered = self._registration()
         if registered.entry_point is None:
@@ -51,19 +51,19 @@ class EnvRecipe:
         try:
             return gymnasium.make(registered, disable_env_checker=True, **arguments)
         except Exception as error:
-            raise self._refusal(error) from error
+            raise self._make_error(error) from error
 
     def make_vector(self, num_envs: int) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
-        """The version of the environment that steps `num_envs` of them in one call.
+        """The environment's own vector version, which steps `num_envs` copies in one call.
 
         Raises:
-            ConfigError: There is none, or it cannot be made as asked.
+            ConfigError: There is none, or it cannot be made with these settings.
         """
         registered = self._registration()
         if registered.vector_entry_point is None:
             raise ConfigError(
-                f"gym:{self.id} has no version that steps many of it in one call. "
-                "Use --backend sync, process or async, or leave it to auto."
+                f"gym:{self.id} has no vector version of its own. "
+                "Use --backend sync, process or async, or leave the choice to auto."
             )
         try:
             return gymnasium.make_vec(
@@ -73,34 +73,34 @@ class EnvRecipe:
                 **self.config.env_args,
             )
         except Exception as error:
-            raise self._refusal(error) from error
+            raise self._make_error(error) from error
 
     @property
     def entry_point(self) -> Any:
-        """What the id is registered with: "module:Class", or whatever else makes an instance."""
+        """The registered entry point: "module:Class" or a callable."""
         return self._registration().entry_point
 
     @property
     def max_steps(self) -> int | None:
-        """Steps after which whoever steps has to cut an episode off; None for no limit."""
+        """Steps after which the caller must truncate an episode; None for no limit."""
         registered = self._registration()
         if registered.additional_wrappers:
-            # Gymnasium puts the limit under these wrappers; there it stays.
+            # Gymnasium applies the limit itself, below these wrappers.
             return None
         return registered.max_episode_steps
 
     def spec(self) -> EnvSpec:
-        """Shapes, dtypes and promises of one environment, read from an instance of it.
+        """Spaces, masks and other properties of the environment, read from a new instance.
 
         Raises:
-            ConfigError: It cannot be made, or its spaces cannot be used.
+            ConfigError: It cannot be made, or its spaces are not supported.
         """
-        from briskrl.envs.gym.state_check import proves_exact
+        from briskrl.envs.gym.state_check import has_exact_state
 
         env = self.make()
         try:
-            obs, action = self.layout(env)
-            # A mask of several choices at once says nothing about their combinations.
+            obs, action = self.make_converters(env)
+            # A mask over several actions at once does not say which combinations are legal.
             single = isinstance(env.action_space, gymnasium.spaces.Discrete)
             has_mask = single and self._offers_mask(env)
         finally:
@@ -110,18 +110,18 @@ class EnvRecipe:
             action=action.spec,
             max_steps=self._registration().max_episode_steps,
             has_mask=has_mask,
-            exact_state=proves_exact(self),
+            exact_state=has_exact_state(self),
         )
 
-    def layout(self, env: GymEnv) -> tuple[Observer, Actor]:
-        """How the observations of an instance are stored and its actions are handed over."""
-        told = f"gym:{self.id}"
-        actor = act(env.action_space, joint=self.config.joint_actions, told=told)
-        return observe(env.observation_space, told), actor
+    def make_converters(self, env: GymEnv) -> tuple[ObsConverter, ActionConverter]:
+        """Converters for the observations and actions of an instance."""
+        source, joint = f"gym:{self.id}", self.config.joint_actions
+        action_converter = make_action_converter(env.action_space, joint=joint, source=source)
+        return make_obs_converter(env.observation_space, source), action_converter
 
     def _registration(self) -> Registration:
-        """A copy of the entry in Gymnasium's table, with the time limit of the settings."""
-        # "package:id" is how Gymnasium itself writes an id and the package that registers it.
+        """A copy of the entry in Gymnasium's registry, with the time limit from the settings."""
+        # As in Gymnasium, "package:id" names the package that registers the id.
         prefix, _, name = self.id.rpartition(":")
         for package in (*self.config.packages, *filter(None, [prefix])):
             try:
@@ -133,31 +133,31 @@ class EnvRecipe:
         try:
             found = copy.deepcopy(gymnasium.spec(name))
         except gymnasium.error.Error as error:
-            raise ConfigError(_unknown(name)) from error
+            raise ConfigError(_unknown_id(name)) from error
         if self.config.max_steps is not None:
             found.max_episode_steps = self.config.max_steps
         return found
 
     def _offers_mask(self, env: GymEnv) -> bool:
-        """Whether the environment tells legal actions, by a method or in its infos."""
+        """Whether the environment provides action masks, by a method or in its infos."""
         if env.has_wrapper_attr("action_masks"):
             return True
         try:
             _, info = env.reset(seed=0)
         except Exception as error:
-            raise self._refusal(error) from error
+            raise self._make_error(error) from error
         return "action_mask" in info
 
-    def _refusal(self, error: Exception) -> ConfigError:
-        # Gymnasium's own sentence tells which extra to install.
-        told = " ".join(str(error).split())
-        return ConfigError(f"gym:{self.id} cannot be made: {type(error).__name__}: {told}")
+    def _make_error(self, error: Exception) -> ConfigError:
+        # Gymnasium's own message names the extra to install.
+        message = " ".join(str(error).split())
+        return ConfigError(f"gym:{self.id} cannot be made: {type(error).__name__}: {message}")
 
 
-def _unknown(name: str) -> str:
-    """What is wrong with an id, and which ids are near it."""
+def _unknown_id(name: str) -> str:
+    """The error message for an unknown id, with the nearest known ones."""
     close = difflib.get_close_matches(name, gymnasium.registry, n=3, cutoff=0.5)
-    told = f"Gymnasium knows no environment {name!r}."
+    message = f"Gymnasium has no environment {name!r}."
     if close:
-        told += " Did you mean " + " or ".join(f"gym:{match}" for match in close) + "?"
-    return f"{told} Environments of other packages need --import PACKAGE."
+        message += " Did you mean " + " or ".join(f"gym:{match}" for match in close) + "?"
+    return f"{message} Environments of other packages need --import PACKAGE."

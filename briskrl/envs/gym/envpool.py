@@ -1,8 +1,8 @@
 """EnvPool-style pools: `step(action, env_id)`, `reset(env_id)`, results with `info["env_id"]`.
 
-Written after EnvPool's documentation and tested with an object that behaves as documented there;
-EnvPool itself was not installed where this was written. A pool restarts an ended episode in the
-next step, unless it is told to at once: `reset(env_id)` of the ended ones makes it SAME_STEP.
+Written from EnvPool's documentation and tested with an object that behaves as documented there, not
+with EnvPool itself. A pool resets an ended episode in the next step; calling `reset(env_id)` for
+the ended ones at once makes that SAME_STEP.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from briskrl.core.errors import ConfigError, EnvStepError
 from briskrl.core.types import Array, StepBuffers
-from briskrl.envs.gym.episode_records import check_buffers
 from briskrl.envs.gym.vector_base import VectorBatch, write_batch
+from briskrl.envs.validation import check_buffers
 
 
 def is_envpool(env: Any) -> bool:
@@ -24,7 +24,7 @@ def is_envpool(env: Any) -> bool:
 
 
 class EnvPoolAdapter(VectorBatch):
-    """A pool in its synchronous mode; its seeds are those it was made with."""
+    """A pool in its synchronous mode; it keeps the seeds it was made with."""
 
     def __init__(self, pool: Any) -> None:
         settings = dict(pool.config)
@@ -32,8 +32,8 @@ class EnvPoolAdapter(VectorBatch):
         batch = int(settings.get("batch_size") or num_envs)
         if batch != num_envs:
             raise ConfigError(
-                f"The pool answers with {batch} of its {num_envs} envs at a time. Make it with "
-                "batch_size = num_envs: which envs answer first would change from run to run."
+                f"The pool returns {batch} of its {num_envs} envs at a time. Make it with "
+                "batch_size = num_envs; otherwise the order of envs would change from run to run."
             )
         limit = settings.get("max_episode_steps")
         super().__init__(
@@ -49,7 +49,7 @@ class EnvPoolAdapter(VectorBatch):
         self._own = StepBuffers.allocate(self.env_spec, num_envs)
 
     def start(self, seed: int, out: StepBuffers) -> None:
-        """Begin new episodes everywhere; a pool takes no seed after it is made."""
+        """Begin new episodes in all envs; a pool takes no seed after it is made."""
         check_buffers(out, self._own)
         self._begin(seed)
         obs, info = self._pool.reset()
@@ -57,13 +57,13 @@ class EnvPoolAdapter(VectorBatch):
         self.observe_into(out)
 
     def step_into(self, actions: Array, out: StepBuffers) -> None:
-        """Advance every env by one transition, writing all of `out`.
+        """Step every env, writing all of `out`.
 
         Raises:
-            EnvStepError: The pool returned what cannot be learnt from.
+            EnvStepError: The pool returned invalid values.
         """
         check_buffers(out, self._own)
-        result = self._pool.step(self._read_all(actions), self._ids)
+        result = self._pool.step(self._convert_all(actions), self._ids)
         if len(result) != 5:
             raise EnvStepError('The pool must be made with env_type "gymnasium".')
         obs, reward, terminated, truncated, info = result
@@ -76,14 +76,14 @@ class EnvPoolAdapter(VectorBatch):
             out.final_obs[ended] = self._own.obs[ended]
             self._restart(self._ids[ended])
         self.observe_into(out)
-        self._note(out)
+        self._count_step(out)
 
     def observe_into(self, out: StepBuffers) -> None:
-        """Write obs of the environments as they stand."""
+        """Write the current obs of the environments."""
         out.obs[...] = self._own.obs
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Begin new episodes, because their state could not be saved."""
+        """Begin new episodes, because the state of a pool cannot be saved."""
         self.start(int(state["seed"][0]), StepBuffers.allocate(self.env_spec, self.num_envs))
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class EnvPoolAdapter(VectorBatch):
     def _restart(self, ids: Array) -> None:
         obs, info = self._pool.reset(ids)
         rows = np.zeros((len(ids), *self._own.obs.shape[1:]), self._own.obs.dtype)
-        write = write_batch(self._space, self._observer, len(ids))
+        write = write_batch(self._space, self._obs_converter, len(ids))
         try:
             write(self._sorted(obs, info, ids), rows)
         except ValueError as error:
@@ -101,13 +101,13 @@ class EnvPoolAdapter(VectorBatch):
         self._own.obs[ids] = rows
 
     def _sorted(self, values: Any, info: Mapping[str, Any], ids: Array) -> Any:
-        """Results in the order of `ids`, whatever order the pool finished them in."""
-        told = np.asarray(info["env_id"])
-        if np.array_equal(told, ids):
+        """Results in the order of `ids`; the pool returns them in the order they finished."""
+        returned = np.asarray(info["env_id"])
+        if np.array_equal(returned, ids):
             return values
-        if set(told.tolist()) != set(ids.tolist()):
-            raise EnvStepError(f"The pool answered for the envs {told}, not for {ids}.")
-        order = np.argsort(told, kind="stable")[np.argsort(np.argsort(ids, kind="stable"))]
+        if set(returned.tolist()) != set(ids.tolist()):
+            raise EnvStepError(f"The pool returned the envs {returned}, not {ids}.")
+        order = np.argsort(returned, kind="stable")[np.argsort(np.argsort(ids, kind="stable"))]
         if isinstance(values, dict):
             return {key: np.asarray(part)[order] for key, part in values.items()}
         return np.asarray(values)[order]

@@ -1,33 +1,50 @@
-"""What the backends of Gymnasium environments share around their hosts: checks and records."""
+"""Records of finished episodes, and the copy of one step, for all Gymnasium backends."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
-from briskrl.core.types import Array, EpisodeStats, StepBuffers
-from briskrl.envs.gym.env_group import EpisodeRows
+from briskrl.core.types import Array, Bools, EpisodeStats, StepBuffers
 
 TERMINATED, TRUNCATED = 1, 2
-"""Why an episode ended: the environment's task did, or its time."""
+"""Why an episode ended: in a terminal state, or by truncation."""
 
 
-class Ledger:
-    """Episodes that ended since the last drain, in order of ending."""
+@dataclass(slots=True)
+class EpisodeRows:
+    """Statistics of the episodes that ended in the last step; other rows are undefined."""
+
+    returns: NDArray[np.float64]
+    """(count,): sum of rewards."""
+    steps: NDArray[np.int64]
+    """(count,): length."""
+    won: Bools
+    """(count,): whether the last info had `is_success`."""
+
+    @classmethod
+    def allocate(cls, count: int) -> EpisodeRows:
+        """Zeroed rows."""
+        return cls(
+            np.zeros(count, np.float64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        )
+
+
+class EpisodeRecords:
+    """Episodes that ended since the last `drain`, in order."""
 
     def __init__(self) -> None:
         self._parts: list[EpisodeStats] = []
 
-    def note(self, step: StepBuffers, episode: EpisodeRows, ids: Array | None = None) -> None:
-        """Keep the episodes that ended in a step.
+    def add(self, step: StepBuffers, episode: EpisodeRows, ids: Array | None = None) -> None:
+        """Record the episodes that ended in a step.
 
         Args:
-            step: The rows stepped.
-            episode: What is told about each of them.
-            ids: (M,) which envs the rows are; by default row k is env k.
+            step: The rows that were stepped.
+            episode: Episode statistics of the same rows.
+            ids: (M,) env indices of the rows; by default row k is env k.
         """
         ended = step.terminated | step.truncated
         if not ended.any():
@@ -46,11 +63,11 @@ class Ledger:
         )
 
     def clear(self) -> None:
-        """Forget every record."""
+        """Delete all records."""
         self._parts.clear()
 
     def drain(self) -> EpisodeStats:
-        """All records, which are then forgotten."""
+        """Return and delete all records."""
         parts = self._parts or [_NONE]
         self._parts = []
         if len(parts) == 1:
@@ -73,28 +90,8 @@ _NONE = EpisodeStats(
 )
 
 
-def check_buffers(out: StepBuffers, like: StepBuffers) -> None:
-    """Refuse buffers that are not laid out like others.
-
-    Raises:
-        ValueError: An array has another dtype or shape, or is no contiguous, writable block.
-    """
-    for field in fields(like):
-        array, wanted = getattr(out, field.name), getattr(like, field.name)
-        if array is None and (wanted is None or "mask" in field.name):
-            continue
-        if wanted is None:
-            raise ValueError(f"This environment has no masks: {field.name} must be None.")
-        fits = array.dtype == wanted.dtype and array.shape == wanted.shape
-        if not fits or not array.flags.carray:
-            raise ValueError(
-                f"{field.name} must be a contiguous, writable {wanted.dtype} array of shape "
-                f"{wanted.shape}, not {array.dtype} {array.shape}."
-            )
-
-
-def hand_over(own: StepBuffers, out: StepBuffers, *, ended: bool | None = None) -> None:
-    """Copy a step of all envs; final observations only if an episode ended (None: look)."""
+def copy_step(own: StepBuffers, out: StepBuffers, *, ended: bool | None = None) -> None:
+    """Copy a step of all envs; final observations only if an episode ended (None: check)."""
     if ended is None:
         ended = bool(own.terminated.any() or own.truncated.any())
     out.obs[...] = own.obs
@@ -107,14 +104,3 @@ def hand_over(own: StepBuffers, out: StepBuffers, *, ended: bool | None = None) 
         out.final_obs[...] = own.final_obs
         if out.final_mask is not None:
             out.final_mask[...] = own.final_mask
-
-
-def pack(records: Sequence[str]) -> Array:
-    """The states of all envs as one array of bytes."""
-    return np.frombuffer(json.dumps(list(records)).encode(), np.uint8).copy()
-
-
-def unpack(packed: Array) -> list[str]:
-    """What was packed."""
-    records: list[str] = json.loads(packed.tobytes())
-    return records

@@ -1,4 +1,4 @@
-"""Gymnasium environments stepped by worker processes, all together or whichever is ready first."""
+"""The process and async backends: Gymnasium environments stepped by worker processes."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from briskrl.core.errors import BriskError
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.env_factory import EnvRecipe
-from briskrl.envs.gym.env_group import EpisodeRows
-from briskrl.envs.gym.env_state import Record
-from briskrl.envs.gym.episode_records import Ledger, check_buffers, hand_over, pack, unpack
-from briskrl.envs.gym.workers import protocol as wire
+from briskrl.envs.gym.env_factory import EnvFactory
+from briskrl.envs.gym.episode_records import EpisodeRecords, EpisodeRows, copy_step
+from briskrl.envs.gym.snapshot import EnvState, pack_states, unpack_states
+from briskrl.envs.gym.workers import protocol
 from briskrl.envs.gym.workers.pool import Fault, WorkerPool
 from briskrl.envs.gym.workers.recovery import Recovery
-from briskrl.envs.gym.workers.shared_memory import Plan
+from briskrl.envs.gym.workers.shared_memory import BlockPlan
 from briskrl.envs.gym.workers.worker_process import WorkerLost
+from briskrl.envs.validation import check_buffers
 
 ASYNC_WORKERS = 16
-"""Workers of a partial batch at the least, if there are as many envs: more than cores, because
-environments that wait for something need none."""
+"""Minimum number of async workers, if there are as many envs. More than cores, because environments
+that wait for something need no core."""
 
 
 class GymProcessEnv:
-    """N environments of one recipe in worker processes, stepped together or as they are ready.
+    """N Gymnasium environments in worker processes, stepped in lockstep or as they are ready.
 
-    A trajectory is the same whichever way it is stepped. While envs are at work (after `send`),
-    only `recv`, `drain_stats`, `get_state` and `close` may be called.
+    The trajectory of an environment does not depend on which of the two is used. While envs are
+    busy (after `send`), only `recv`, `drain_stats`, `get_state` and `close` may be called.
 
     Args:
-        recipe: How each of them is made.
+        factory: Makes each environment.
         num_envs: N.
-        config: Number of workers, patience, and what to do when an environment fails.
-        spec: What `recipe.spec()` gave.
-        partial: Whether `send` and `recv` will be used, which more workers are good for.
+        config: Number of workers, timeout, and what to do when an environment fails.
+        spec: The result of `factory.spec()`.
+        partial: Whether `send` and `recv` will be used; then there are more workers.
     """
 
     def __init__(
         self,
-        recipe: EnvRecipe,
+        factory: EnvFactory,
         num_envs: int,
         config: GymConfig,
         spec: EnvSpec,
@@ -56,28 +56,28 @@ class GymProcessEnv:
         self.num_envs = num_envs
         self.partial = partial
         self.min_ready = config.min_ready or -(-num_envs // 2)
-        plan = Plan(spec, num_envs, num_workers(num_envs, config.workers, partial=partial))
-        self._pool = WorkerPool(recipe, plan, env_timeout_s=config.env_timeout)
+        plan = BlockPlan(spec, num_envs, num_workers(num_envs, config.workers, partial=partial))
+        self._pool = WorkerPool(factory, plan, env_timeout_s=config.env_timeout)
         self._own = self._pool.block.steps
         self._episode = self._pool.block.episodes
         self._recovery = Recovery(
-            self._pool, recipe.id, policy=config.on_env_error, env_timeout_s=config.env_timeout
+            self._pool, factory.id, policy=config.on_env_error, env_timeout_s=config.env_timeout
         )
         self.notes = self._recovery.notes
-        """Sentences about how the environments are run, to be shown once."""
-        self._ledger = Ledger()
+        """Messages for the user about how the environments are run."""
+        self._records = EpisodeRecords()
         self._checked: StepBuffers | None = None
         self._started = False
         self._broken: BriskError | None = None
-        self._at_work: Bools = np.zeros(num_envs, np.bool_)
-        self._num_at_work = 0
+        self._busy: Bools = np.zeros(num_envs, np.bool_)
+        self._num_busy = 0
         self._ids: Ints = np.zeros(num_envs, np.int64)
         self._cut: list[int] = []
-        """Envs at work whose step ends an episode that was lost before: ready at once."""
-        # Workers end with the trainer anyway; closing lets environments close what they hold.
+        """Busy envs whose episode was lost before the step; they are ready immediately."""
+        # Workers end with the trainer anyway; closing lets environments release their resources.
         self._finalizer = weakref.finalize(self, WorkerPool.close, self._pool)
         try:
-            self._boot()
+            self._start_workers()
         except BaseException:
             self.close()
             raise
@@ -89,57 +89,57 @@ class GymProcessEnv:
 
     @property
     def respawns(self) -> int:
-        """Failures that were answered with new episodes."""
+        """Failures after which new episodes were started."""
         return self._recovery.respawns
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
         """Process ids of the workers."""
-        return tuple(handle.process.pid for handle in self._pool.handles)
+        return tuple(process.popen.pid for process in self._pool.processes)
 
     def start(self, seed: int, out: StepBuffers) -> None:
-        """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
+        """Begin new episodes in all envs, env i with seed + i; writes obs and mask."""
         check_buffers(out, self._own)
-        self._need_rest("start")
+        self._check_idle("start")
         self._recovery.seed = seed
-        self._ask_all("start", [(seed,)] * self.num_workers)
+        self._call_all("start", [(seed,)] * self.num_workers)
         self._recovery.begin()
-        self._ledger.clear()
+        self._records.clear()
         self._started = True
         self.observe_into(out)
 
     def step_into(self, actions: Array, out: StepBuffers) -> None:
-        """Advance every env by one transition, writing all of `out`.
+        """Step every env, writing all of `out`.
 
         Raises:
-            EnvStepError: An environment raised, or returned what cannot be learnt from.
+            EnvStepError: An environment raised, or returned invalid values.
             EnvWorkerError: A worker died, or one of its environments is stuck.
         """
         if out is not self._checked:
             check_buffers(out, self._own)
             self._checked = out
-        self._need_rest("step_into")
-        self._need_start()
+        self._check_idle("step_into")
+        self._check_started()
         if self._recovery.lost.any():
             self.send(actions, np.arange(self.num_envs))
             self.recv(self.num_envs, None, out)
             return
         self._write_actions(actions)
         self._pool.push_all()
-        self._num_at_work = self.num_envs
+        self._num_busy = self.num_envs
         self._wait(self.num_envs, None)
         self._pool.take_all()
-        self._num_at_work = 0
-        self._recovery.keep()
+        self._num_busy = 0
+        self._recovery.remember()
         ended = bool(self._own.terminated.any() or self._own.truncated.any())
         if ended:
-            self._ledger.note(self._own, self._episode)
-        hand_over(self._own, out, ended=ended)
+            self._records.add(self._own, self._episode)
+        copy_step(self._own, out, ended=ended)
 
     def send(self, actions: Array, ids: Ints) -> None:
         """Start a step in the envs `ids` (M,), with actions (M,) or (M, D)."""
-        self._need_start()
-        ids = self._put_to_work(ids)
+        self._check_started()
+        ids = self._mark_busy(ids)
         self._pool.block.actions[ids] = actions
         lost = self._recovery.lost
         if lost.any():
@@ -149,21 +149,24 @@ class GymProcessEnv:
         self._pool.push(ids)
 
     def recv(self, min_ready: int, timeout: float | None, out: StepBuffers) -> Ints:
-        """Wait until `min_ready` envs have finished; fills the first rows of `out`, returns ids.
+        """Wait until `min_ready` envs have finished their step, and write these to `out`.
 
-        All envs that are ready are handed over, in ascending order; fewer than `min_ready` only if
-        `timeout` seconds have passed. The returned array is the caller's.
+        Fewer than `min_ready` are returned only after `timeout` seconds.
+
+        Returns:
+            The ids (M,) of all envs that are ready, in ascending order; their steps are in the
+            first M rows of `out`. The caller owns the array.
 
         Raises:
-            EnvStepError: An environment raised, or returned what cannot be learnt from.
+            EnvStepError: An environment raised, or returned invalid values.
             EnvWorkerError: A worker died, or one of its environments is stuck.
         """
         if out is not self._checked:
             check_buffers(out, self._own)
             self._checked = out
-        if not 0 <= min_ready <= self._num_at_work:
+        if not 0 <= min_ready <= self._num_busy:
             raise ValueError(
-                f"min_ready is {min_ready}, but only {self._num_at_work} environments are at work."
+                f"min_ready is {min_ready}, but only {self._num_busy} envs are being stepped."
             )
         self._wait(min_ready - len(self._cut), timeout)
         count = self._pool.take(self._ids)
@@ -172,60 +175,60 @@ class GymProcessEnv:
             count += 1
         self._cut.clear()
         ids = np.sort(self._ids[:count])
-        self._at_work[ids] = False
-        self._num_at_work -= count
-        self._recovery.keep(ids)
-        self._hand_over_rows(ids, out)
+        self._busy[ids] = False
+        self._num_busy -= count
+        self._recovery.remember(ids)
+        self._copy_rows(ids, out)
         return ids
 
     def observe_into(self, out: StepBuffers) -> None:
-        """Write obs and mask of the environments as they stand; none may be at work."""
+        """Write the current obs and mask of the environments; none may be busy."""
         check_buffers(out, self._own)
-        self._need_rest("observe_into")
+        self._check_idle("observe_into")
         np.copyto(out.obs, self._own.obs)
         if out.mask is not None and self._own.mask is not None:
             np.copyto(out.mask, self._own.mask)
 
     def drain_stats(self) -> EpisodeStats:
-        """Episodes finished since the last call, in the order they were handed over."""
-        return self._ledger.drain()
+        """Episodes finished since the last call, in the order in which they were received."""
+        return self._records.drain()
 
     def get_state(self) -> Mapping[str, Array]:
-        """The state of every environment, and what it shows; copies.
+        """A copy of the state, observation and mask of every environment.
 
-        Envs at work are waited for, and their state is the one after the step; the step itself is
-        still to be received. Whoever continues from the state asks `observe_into`.
+        Busy envs finish their step first and their state is the one after it; the step can still be
+        received here. After `set_state`, `observe_into` writes the observations.
         """
-        self._wait(self._num_at_work - len(self._cut), None)
-        records = self._ask_all("get_state", [()] * self.num_workers)
-        state = {"envs": pack([text for part in records for text in part])}
+        self._wait(self._num_busy - len(self._cut), None)
+        states = self._call_all("get_state", [()] * self.num_workers)
+        state = {"envs": pack_states([text for part in states for text in part])}
         state["obs"] = self._own.obs.copy()
         if self._own.mask is not None:
             state["mask"] = self._own.mask.copy()
         return state
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Continue from what get_state gave, here or in another backend; none may be at work.
+        """Restore a state that `get_state` returned, of any backend; no env may be busy.
 
-        Without an exact state (`env_spec.exact_state`) new episodes begin; `observe_into` tells
+        Without an exact state (`env_spec.exact_state`), new episodes begin; `observe_into` writes
         their first observations.
         """
-        self._need_rest("set_state")
+        self._check_idle("set_state")
         np.copyto(self._own.obs, state["obs"])
         if self._own.mask is not None:
             np.copyto(self._own.mask, state["mask"])
-        records = unpack(state["envs"])
-        self._ask_all("set_state", [(records[low:high],) for low, high in self._pool.bounds])
-        told = [Record.of_text(text) for text in records]
+        texts = unpack_states(state["envs"])
+        self._call_all("set_state", [(texts[low:high],) for low, high in self._pool.bounds])
+        states = [EnvState.from_text(text) for text in texts]
         self._recovery.begin(
-            np.array([record.steps for record in told]),
-            np.array([record.returns for record in told]),
+            np.array([state.steps for state in states]),
+            np.array([state.returns for state in states]),
         )
-        self._ledger.clear()
+        self._records.clear()
         self._started = True
 
     def close(self) -> None:
-        """End the workers within five seconds whatever they do; may be called twice."""
+        """End the workers within five seconds; may be called twice."""
         self._finalizer()
 
     def _write_actions(self, actions: Array) -> None:
@@ -234,27 +237,27 @@ class GymProcessEnv:
             raise ValueError(f"actions must have shape {place.shape}, not {actions.shape}.")
         np.copyto(place, actions, casting="same_kind")
 
-    def _boot(self) -> None:
+    def _start_workers(self) -> None:
         for worker in range(self.num_workers):
             fault = None
             try:
-                failure = self._pool.boot(worker)
+                failure = self._pool.wait_started(worker)
                 fault = Fault(worker, failure) if failure is not None else None
             except WorkerLost as lost:
                 fault = Fault(worker, stuck=lost.stuck)
             if fault is not None:
-                self._recovery.treat(fault)
+                self._recovery.handle(fault)
 
     def _wait(self, count: int, timeout: float | None) -> None:
-        """Wait for `count` envs that the pool steps, making good what goes wrong meanwhile."""
+        """Wait for `count` envs that the pool steps, recovering from failures meanwhile."""
         if self._broken is not None:
             raise self._broken
         deadline = None if timeout is None else time.perf_counter() + timeout
         while (fault := self._pool.wait(count, deadline)) is not None:
-            self._treat(fault)
+            self._handle(fault)
 
-    def _ask_all(self, name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Call a method of every worker's host, all at once; their answers."""
+    def _call_all(self, name: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Call a method of every worker's `EnvGroup` in parallel; returns the results."""
         if self._broken is not None:
             raise self._broken
         answers: list[Any] = [None] * self.num_workers
@@ -263,54 +266,54 @@ class GymProcessEnv:
             faults = []
             for worker in todo:
                 with suppress(WorkerLost):
-                    # A worker that is lost gives no answer either.
-                    self._pool.handles[worker].command(name, *arguments[worker])
+                    # If the worker is lost, reading its answer fails too.
+                    self._pool.processes[worker].command(name, *arguments[worker])
             for worker in todo:
                 try:
                     answers[worker] = self._pool.answer(worker)
                 except WorkerLost as lost:
                     faults.append(Fault(worker, stuck=lost.stuck))
                     continue
-                if isinstance(answers[worker], wire.Failure):
+                if isinstance(answers[worker], protocol.Failure):
                     faults.append(Fault(worker, answers[worker]))
             for fault in faults:
-                self._treat(fault)
+                self._handle(fault)
             todo = [fault.worker for fault in faults]
         return answers
 
-    def _treat(self, fault: Fault) -> None:
+    def _handle(self, fault: Fault) -> None:
         try:
-            self._recovery.treat(fault)
+            self._recovery.handle(fault)
         except BriskError as error:
             self._broken = error
             raise
 
-    def _need_start(self) -> None:
+    def _check_started(self) -> None:
         if not self._started:
             raise BriskError("Call start before the first step.")
 
-    def _need_rest(self, name: str) -> None:
-        if self._num_at_work:
+    def _check_idle(self, name: str) -> None:
+        if self._num_busy:
             raise RuntimeError(
-                f"{self._num_at_work} environments are at work: receive them before {name}."
+                f"{self._num_busy} environments are being stepped; call recv before {name}."
             )
 
-    def _put_to_work(self, ids: Ints) -> Ints:
-        """The ids as a checked array, marked as being at work."""
+    def _mark_busy(self, ids: Ints) -> Ints:
+        """Check the ids and mark them as busy; returns them as an array."""
         ids = np.asarray(ids, np.int64)
         if ids.ndim != 1 or (len(ids) and not 0 <= ids.min() <= ids.max() < self.num_envs):
             raise ValueError(f"ids must be numbers from 0 to {self.num_envs - 1}: {ids}")
-        if self._num_at_work == self.num_envs or self._at_work[ids].any():
-            raise ValueError(f"Some of the environments {ids} are at work: receive them first.")
-        self._at_work[ids] = True
-        total = self._num_at_work + len(ids)
-        if np.count_nonzero(self._at_work) != total:
-            self._at_work[ids] = False
-            raise ValueError(f"ids must be different from each other: {ids}")
-        self._num_at_work = total
+        if self._num_busy == self.num_envs or self._busy[ids].any():
+            raise ValueError(f"Some of the environments {ids} are being stepped; call recv first.")
+        self._busy[ids] = True
+        total = self._num_busy + len(ids)
+        if np.count_nonzero(self._busy) != total:
+            self._busy[ids] = False
+            raise ValueError(f"ids must be distinct: {ids}")
+        self._num_busy = total
         return ids
 
-    def _hand_over_rows(self, ids: Ints, out: StepBuffers) -> None:
+    def _copy_rows(self, ids: Ints, out: StepBuffers) -> None:
         """Copy the rows `ids` (M,) to the first rows of `out`."""
         own, count = self._own, len(ids)
         for name in ("obs", "reward", "terminated", "truncated", "mask"):
@@ -325,20 +328,22 @@ class GymProcessEnv:
         if head.terminated.any() or head.truncated.any():
             _gather(own, out, "final_obs", ids)
             _gather(own, out, "final_mask", ids)
-            told = self._episode
-            rows = EpisodeRows(returns=told.returns[ids], steps=told.steps[ids], won=told.won[ids])
-            self._ledger.note(head, rows, ids)
+            all_rows = self._episode
+            rows = EpisodeRows(
+                returns=all_rows.returns[ids], steps=all_rows.steps[ids], won=all_rows.won[ids]
+            )
+            self._records.add(head, rows, ids)
 
 
 def _gather(own: StepBuffers, out: StepBuffers, name: str, ids: Ints) -> None:
     source, target = getattr(own, name), getattr(out, name)
     if target is not None:
-        # Indices are known to be good; clipping them spares NumPy a buffer.
+        # The indices are valid; with mode="clip" NumPy writes without a temporary buffer.
         np.take(source, ids, axis=0, out=target[: len(ids)], mode="clip")
 
 
 def num_workers(num_envs: int, wanted: int, *, partial: bool) -> int:
-    """How many workers step so many envs; `wanted` is 0 for a choice by the number of cores."""
+    """Number of workers for `num_envs` envs; with `wanted` 0 it depends on the number of cores."""
     if wanted == 0:
         wanted = max(2 * usable_cores(), ASYNC_WORKERS) if partial else usable_cores()
     return min(num_envs, wanted)

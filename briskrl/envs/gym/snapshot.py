@@ -1,10 +1,9 @@
-"""Exact copies of the state of other people's environments, as JSON and without pickles.
+"""Save and restore the state of any Gymnasium environment, as JSON without pickles.
 
-An environment that has `get_state()` and `set_state(state)`, the state being made of what is listed
-here, is taken at its word. Of any other one, and of every wrapper around it, the attributes are
-taken: numbers, text, NumPy arrays and scalars, random generators, and lists, tuples, dicts, sets
-and deques of these. One attribute that is none of these, and no plain code or space, means that the
-state cannot be copied. Whether a copy is exact is then decided by trying it.
+For an environment with `get_state()` and `set_state(state)`, these are used. For any other, and for
+every wrapper around it, the attributes are saved: numbers, text, NumPy arrays and scalars, random
+generators, and lists, tuples, dicts, sets and deques of these. Code and spaces are skipped. If any
+other attribute remains, the state cannot be saved. `state_check` tests whether restoring is exact.
 """
 
 from __future__ import annotations
@@ -14,28 +13,74 @@ import json
 import random
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec as Registration
 
-from briskrl.core.types import JSON
+from briskrl.core.types import JSON, Array
 
 PLAIN = (type(None), bool, int, float, str)
 CODE = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 BOXES: dict[str, type[Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 IGNORED = ("env", "spec", "_spec", "metadata", "_metadata", "_cached_spec")
-"""Attributes that never change after an environment is made, or are walked on their own."""
+"""Attributes that never change after construction, or are visited separately."""
 
 
 class UnknownStateError(Exception):
-    """Something in an environment that cannot be copied as data."""
+    """An attribute of an environment that cannot be saved as data."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvState:
+    """The saved state of one environment between two steps, the same from every backend."""
+
+    env: JSON | None
+    """What `take` returned; None if the state cannot be saved."""
+    seed: int
+    """The seed it was last reset with."""
+    steps: int
+    """Steps of the current episode so far."""
+    returns: float
+    """Sum of the rewards of the current episode so far."""
+    held: bool
+    """Whether the episode has ended and no new one has begun."""
+
+    def to_text(self) -> str:
+        """The state as JSON; floats keep every bit."""
+        return to_text(
+            {
+                "env": self.env,
+                "seed": self.seed,
+                "steps": self.steps,
+                "return": self.returns,
+                "held": self.held,
+            }
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> EnvState:
+        """The state that `to_text` wrote."""
+        data = json.loads(text)
+        return cls(data["env"], data["seed"], data["steps"], data["return"], data["held"])
+
+
+def pack_states(states: Sequence[str]) -> Array:
+    """The states of all envs, as texts, in one array of bytes."""
+    return np.frombuffer(json.dumps(list(states)).encode(), np.uint8).copy()
+
+
+def unpack_states(packed: Array) -> list[str]:
+    """The texts that `pack_states` packed."""
+    states: list[str] = json.loads(packed.tobytes())
+    return states
 
 
 def take(env: gymnasium.Env[Any, Any]) -> JSON | None:
-    """The state of an environment and its wrappers; None if it cannot be copied."""
+    """The state of an environment and its wrappers; None if it cannot be saved."""
     writer = _Writer()
     try:
         return [_take_layer(layer, writer) for layer in layers(env)]
@@ -44,24 +89,24 @@ def take(env: gymnasium.Env[Any, Any]) -> JSON | None:
 
 
 def restore(env: gymnasium.Env[Any, Any], state: JSON) -> None:
-    """Put back what `take` gave, into an environment made by the same recipe and once reset."""
+    """Restore what `take` returned, in an environment of the same factory that has been reset."""
     reader = _Reader()
     for layer, record in zip(layers(env), state, strict=True):
-        # In the order of writing, so that objects met twice are found again.
-        told = reader.read(record["state"])
+        # In the order of writing, so that shared objects resolve to the same object again.
+        own_state = reader.read(record["state"])
         held = {name: reader.read(value) for name, value in record["attributes"].items()}
         spaces = {name: reader.read(value) for name, value in record["spaces"].items()}
         if record["state"] is not None:
-            layer.set_state(told)  # type: ignore[attr-defined]
+            layer.set_state(own_state)  # type: ignore[attr-defined]
         else:
-            _forget(layer, held)
+            _delete_others(layer, held)
         vars(layer).update(held)
         for name, generator in spaces.items():
             vars(layer)[name]._np_random = generator
 
 
 def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
-    """The environment, each environment it wraps, down to the innermost."""
+    """The environment and every environment inside it, from the outermost to the innermost."""
     while True:
         yield env
         if not isinstance(env, gymnasium.Wrapper):
@@ -70,19 +115,19 @@ def layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
 
 
 def next_seed(seed: int, limit: int) -> int:
-    """The seed after this one, below `limit`, for an environment that has to begin anew."""
+    """A seed below `limit` derived from the last one, for an environment that has to restart."""
     return ((seed * 6364136223846793005 + 1442695040888963407) % 2**64 >> 20) % limit
 
 
 def _take_layer(layer: gymnasium.Env[Any, Any], writer: _Writer) -> dict[str, JSON]:
     held = dict(sorted(vars(layer).items()))
-    told = None
-    if not isinstance(layer, gymnasium.Wrapper) and _speaks(layer):
-        told = writer.write(layer.get_state())  # type: ignore[attr-defined]
+    own_state = None
+    if not isinstance(layer, gymnasium.Wrapper) and _saves_itself(layer):
+        own_state = writer.write(layer.get_state())  # type: ignore[attr-defined]
         held = {"_np_random": held["_np_random"]} if "_np_random" in held else {}
     spaces = {name: value for name, value in held.items() if isinstance(value, gymnasium.Space)}
     return {
-        "state": told,
+        "state": own_state,
         "attributes": {
             name: writer.write(value) for name, value in held.items() if _is_state(name, value)
         },
@@ -90,29 +135,29 @@ def _take_layer(layer: gymnasium.Env[Any, Any], writer: _Writer) -> dict[str, JS
     }
 
 
-def _forget(layer: gymnasium.Env[Any, Any], kept: dict[str, Any]) -> None:
-    """Delete what the environment has come to hold and the copied one did not."""
+def _delete_others(layer: gymnasium.Env[Any, Any], kept: dict[str, Any]) -> None:
+    """Delete state attributes that the saved environment did not have."""
     for name, value in list(vars(layer).items()):
         if name not in kept and _is_state(name, value):
             delattr(layer, name)
 
 
-def _speaks(layer: gymnasium.Env[Any, Any]) -> bool:
-    """Whether an environment can tell its own state."""
+def _saves_itself(layer: gymnasium.Env[Any, Any]) -> bool:
+    """Whether an environment has `get_state` and `set_state`."""
     return callable(getattr(layer, "get_state", None)) and callable(
         getattr(layer, "set_state", None)
     )
 
 
 def _is_state(name: str, value: Any) -> bool:
-    """Whether an attribute may change as episodes go on."""
+    """Whether an attribute may change during episodes."""
     return name not in IGNORED and not isinstance(
         value, (*CODE, gymnasium.Space, gymnasium.Env, Registration)
     )
 
 
 def _space_generator(space: gymnasium.Space[Any]) -> np.random.Generator | None:
-    """The generator an environment drew samples from, if it did."""
+    """The random generator of a space, if samples were drawn from it."""
     parts = getattr(space, "spaces", None)
     inner = list(parts.values() if isinstance(parts, dict) else parts or ())
     if any(_space_generator(part) is not None for part in inner):
@@ -121,7 +166,7 @@ def _space_generator(space: gymnasium.Space[Any]) -> np.random.Generator | None:
 
 
 class _Writer:
-    """Values as JSON; an object met twice is written once, so that it is shared again later."""
+    """Writes values as JSON; a shared object is written once and then by reference."""
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
@@ -134,7 +179,7 @@ class _Writer:
             return {"same": self._known[id(value)]}
         written = self._object(value)
         self._known[id(value)] = len(self._alive)
-        # Kept, because a freed object's address is given to the next one.
+        # Kept alive, so that no other object gets the same id.
         self._alive.append(value)
         return written
 
@@ -160,7 +205,7 @@ class _Writer:
 
     def _array(self, value: Any) -> JSON:
         if type(value) is not np.ndarray and not isinstance(value, np.generic):
-            raise UnknownStateError(f"{type(value).__name__} is no plain array")
+            raise UnknownStateError(f"{type(value).__name__} is not a plain array")
         array = np.ascontiguousarray(value)
         if array.dtype.hasobject or array.dtype.fields:
             raise UnknownStateError("an array of objects cannot be written as data")
@@ -172,7 +217,7 @@ class _Writer:
 
 
 class _Reader:
-    """JSON as values, numbering objects in the order in which they were written."""
+    """Reads values from JSON, numbering objects in the order in which they were written."""
 
     def __init__(self) -> None:
         self._known: list[Any] = []
@@ -214,11 +259,11 @@ class _Reader:
         kind = np.random.Generator
         if value["random"] == "RandomState":
             return np.random.RandomState(bits)
-        # Gymnasium's own name for NumPy's generator.
+        # Gymnasium's subclass of NumPy's generator.
         assert value["random"] in ("Generator", "RandomNumberGenerator")
         return kind(bits)
 
 
-def as_text(state: JSON) -> str:
+def to_text(state: JSON) -> str:
     """A state as JSON text; floats keep every bit, infinities and NaN included."""
     return json.dumps(state, separators=(",", ":"))

@@ -1,10 +1,10 @@
-"""How Gymnasium's observation spaces become one array per environment.
+"""Convert observations of Gymnasium spaces to one array per environment.
 
-The rule: a Box of bytes stays bytes, every other number becomes float32. A Box of three dimensions
-is an image and becomes planes (C, H, W); other boxes become a vector. Discrete becomes a one-hot
-vector, MultiDiscrete one of them after another, MultiBinary its bits. Dict (in the order of its
-keys) and Tuple become one vector, their members one after another. What this would distort or
-cannot hold is refused with the reason.
+A uint8 Box stays uint8; every other number becomes float32. A Box with three dimensions is an image
+and becomes planes (C, H, W); other boxes become a vector. Discrete becomes a one-hot vector,
+MultiDiscrete a concatenation of one-hot vectors, MultiBinary its bits. Dict (in the order of its
+keys) and Tuple become one vector, the concatenation of their members. Other spaces, and those that
+this would distort, raise a ConfigError with the reason.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from briskrl.core.spec import ArraySpec
 from briskrl.core.types import Array
 
 Write = Callable[[Any, Array], None]
-"""write(value, row): put one observation into a row of the buffers; ValueError if it is no member
-of the space."""
+"""write(value, row): write one observation to a row of the batch; ValueError if the observation is
+not in the space."""
 
 UNBOUNDED = float(np.finfo(np.float32).max)
-"""Bound of an unbounded space: JSON, which describes saved policies, has no infinity."""
-LARGEST_ONE_HOT = 100_000
-"""Choices of one Discrete space; more of them are no sensible input of a network."""
+"""Bound of an unbounded space: saved policies describe their spaces as JSON, without infinity."""
+MAX_ONE_HOT = 100_000
+"""Limit of one-hot elements for one Discrete space; more make no sensible network input."""
 
 
 @dataclass(frozen=True, slots=True)
-class Observer:
-    """The array that stands for an observation space, and how it is written."""
+class ObsConverter:
+    """The array layout of an observation space, and the conversion to it."""
 
     spec: ArraySpec
     write: Write
@@ -41,7 +41,7 @@ class Observer:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A space that is written into a stretch of a vector."""
+    """A space that is written to a slice of a vector."""
 
     size: int
     low: float
@@ -49,20 +49,20 @@ class _Leaf:
     write: Write
 
 
-def observe(space: Space[Any], told: str = "") -> Observer:
-    """How observations of a space are stored.
+def make_obs_converter(space: Space[Any], source: str = "") -> ObsConverter:
+    """A converter for an observation space.
 
     Args:
         space: The space of one environment.
-        told: Where the space comes from, for the error.
+        source: Where the space comes from, for the error message.
 
     Raises:
-        ConfigError: The space cannot be stored; the message names it and the reason.
+        ConfigError: The space is not supported; the message names it and the reason.
     """
     if isinstance(space, spaces.Box) and (space.dtype == np.uint8 or len(space.shape) == 3):
-        return _observe_array(space)
-    leaf = _leaf(space, f"The observation space of {told}" if told else "The observation space")
-    return Observer(ArraySpec.of((leaf.size,), np.float32, leaf.low, leaf.high), leaf.write)
+        return _array_converter(space)
+    leaf = _leaf(space, f"The observation space of {source}" if source else "The observation space")
+    return ObsConverter(ArraySpec.of((leaf.size,), np.float32, leaf.low, leaf.high), leaf.write)
 
 
 def check_shape(value: Any, shape: tuple[int, ...]) -> Array:
@@ -78,25 +78,25 @@ def check_shape(value: Any, shape: tuple[int, ...]) -> Array:
 
 
 def box_bounds(space: spaces.Box) -> tuple[float, float]:
-    """The lowest and the highest bound of any element, as finite numbers."""
+    """The lowest and the highest bound over all elements, as finite numbers."""
     low, high = float(np.min(space.low, initial=0)), float(np.max(space.high, initial=0))
     if space.low.size:
         low, high = float(space.low.min()), float(space.high.max())
     return max(low, -UNBOUNDED), min(high, UNBOUNDED)
 
 
-def _observe_array(space: spaces.Box) -> Observer:
-    """Bytes of any shape, and images of any dtype."""
+def _array_converter(space: spaces.Box) -> ObsConverter:
+    """A converter for uint8 arrays of any shape and images of any dtype."""
     dtype = np.uint8 if space.dtype == np.uint8 else np.float32
     low, high = box_bounds(space)
     shape = space.shape
     if len(shape) != 3:
         write = _write_box(shape)
-        return Observer(ArraySpec.of((prod(shape),), dtype, low, high), write)
+        return ObsConverter(ArraySpec.of((prod(shape),), dtype, low, high), write)
     if not _channels_last(shape):
-        return Observer(ArraySpec.of(shape, dtype, low, high), _write_planes(shape, (0, 1, 2)))
+        return ObsConverter(ArraySpec.of(shape, dtype, low, high), _write_planes(shape, (0, 1, 2)))
     planes = (shape[2], shape[0], shape[1])
-    return Observer(ArraySpec.of(planes, dtype, low, high), _write_planes(shape, (2, 0, 1)))
+    return ObsConverter(ArraySpec.of(planes, dtype, low, high), _write_planes(shape, (2, 0, 1)))
 
 
 def _channels_last(shape: tuple[int, ...]) -> bool:
@@ -127,34 +127,29 @@ def _write_box(shape: tuple[int, ...]) -> Write:
     return write_flat
 
 
-def _leaf(space: Space[Any], told: str) -> _Leaf:
+def _leaf(space: Space[Any], name: str) -> _Leaf:
     if isinstance(space, spaces.Box):
-        return _box_leaf(space, told)
+        return _box_leaf(space, name)
     if isinstance(space, spaces.Discrete):
-        return _discrete_leaf(space, told)
+        return _discrete_leaf(space, name)
     if isinstance(space, spaces.MultiDiscrete):
         return _multi_discrete_leaf(space)
     if isinstance(space, spaces.MultiBinary):
         return _Leaf(prod(space.shape), 0.0, 1.0, _write_box(space.shape))
     if isinstance(space, spaces.Dict):
-        return _joined((key, _leaf(part, f"{told}[{key!r}]")) for key, part in space.items())
+        return _concat((key, _leaf(part, f"{name}[{key!r}]")) for key, part in space.items())
     if isinstance(space, spaces.Tuple):
-        return _joined((k, _leaf(part, f"{told}[{k}]")) for k, part in enumerate(space.spaces))
+        return _concat((k, _leaf(part, f"{name}[{k}]")) for k, part in enumerate(space.spaces))
     raise ConfigError(
-        f"{told} is {_name(space)}, which has no fixed number of numbers. Wrap the environment so "
-        "that it observes Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of these."
+        f"{name} is a {type(space).__name__} space, which has no fixed size. Wrap the environment "
+        "so that it returns Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of these."
     )
 
 
-def _name(space: Space[Any]) -> str:
-    kind = type(space).__name__
-    return f"a {kind} space"
-
-
-def _box_leaf(space: spaces.Box, told: str) -> _Leaf:
+def _box_leaf(space: spaces.Box, name: str) -> _Leaf:
     if len(space.shape) >= 3 and space.dtype == np.uint8:
         raise ConfigError(
-            f"{told} is an image {space.shape} inside a Dict or Tuple; put beside other numbers in "
+            f"{name} is an image {space.shape} inside a Dict or Tuple; flattened into "
             "one vector it would lose its rows and columns. Wrap the environment so that the image "
             "is the whole observation (gymnasium.wrappers.FilterObservation), or flatten it "
             "yourself."
@@ -163,12 +158,12 @@ def _box_leaf(space: spaces.Box, told: str) -> _Leaf:
     return _Leaf(prod(space.shape), low, high, _write_box(space.shape))
 
 
-def _discrete_leaf(space: spaces.Discrete, told: str) -> _Leaf:
+def _discrete_leaf(space: spaces.Discrete, name: str) -> _Leaf:
     choices, start = int(space.n), int(space.start)
-    if choices > LARGEST_ONE_HOT:
+    if choices > MAX_ONE_HOT:
         raise ConfigError(
-            f"{told} is Discrete({choices}), too many choices for a one-hot vector (at most "
-            f"{LARGEST_ONE_HOT}). Wrap the environment so that it observes numbers."
+            f"{name} is Discrete({choices}), too large for a one-hot vector (at most "
+            f"{MAX_ONE_HOT}). Wrap the environment so that it returns a Box."
         )
 
     def write(value: Any, row: Array) -> None:
@@ -197,8 +192,8 @@ def _multi_discrete_leaf(space: spaces.MultiDiscrete) -> _Leaf:
     return _Leaf(int(counts.sum()), 0.0, 1.0, write)
 
 
-def _joined(members: Iterable[tuple[Any, _Leaf]]) -> _Leaf:
-    """Members of a Dict or Tuple, written one after another."""
+def _concat(members: Iterable[tuple[Any, _Leaf]]) -> _Leaf:
+    """Members of a Dict or Tuple, concatenated."""
     parts: list[tuple[Any, slice, Write]] = []
     size, low, high = 0, 0.0, 0.0
     for key, leaf in members:

@@ -1,4 +1,4 @@
-"""Whether the state of an environment can be copied exactly, found out by trying it once."""
+"""Check by one trial whether the state of an environment can be saved and restored exactly."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from briskrl.core.types import Array
 from briskrl.envs.gym import snapshot
 
 if TYPE_CHECKING:
-    from briskrl.envs.gym.env_factory import EnvRecipe, GymEnv
+    from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
 
 FIRST_STEPS = 4
 SLOW_S = 0.05
-"""Environments that need longer for the first steps are not tried."""
+"""Environments whose first steps take longer are not checked."""
 STEPS = 32
-_proved: dict[str, bool] = {}
+_checked: dict[str, bool] = {}
 
 
-def proves_exact(recipe: EnvRecipe) -> bool:
-    """Whether a copy of an instance's state, put into another, goes on equal to the bit.
+def has_exact_state(factory: EnvFactory) -> bool:
+    """Whether an instance restored from the saved state of another continues bit-identically.
 
-    The copy is taken within an episode; random actions follow it over at least two resets. An
-    environment that raises, or whose first steps are slow, proves nothing.
+    The state is saved in the middle of an episode; then both take the same random actions, over at
+    least two resets. False for an environment that raises, or whose first steps are slow.
     """
-    key = json.dumps([recipe.id, to_dict(recipe.config)], sort_keys=True)
-    if key not in _proved:
+    key = json.dumps([factory.id, to_dict(factory.config)], sort_keys=True)
+    if key not in _checked:
         try:
-            _proved[key] = _try(recipe)
+            _checked[key] = _try(factory)
         except Exception:
-            # Whatever is wrong with the environment is told when it is stepped in earnest.
-            _proved[key] = False
-    return _proved[key]
+            # The error is reported when the environment is stepped for training.
+            _checked[key] = False
+    return _checked[key]
 
 
-def _try(recipe: EnvRecipe) -> bool:
-    one, other = recipe.make(), None
+def _try(factory: EnvFactory) -> bool:
+    one, other = factory.make(), None
     try:
         space = copy.deepcopy(one.action_space)
         space.seed(0)
         actions = [space.sample() for _ in range(FIRST_STEPS + STEPS)]
         one.reset(seed=1)
         begun = time.perf_counter()
-        _play(recipe, one, actions[:FIRST_STEPS])
+        _play(factory, one, actions[:FIRST_STEPS])
         if time.perf_counter() - begun > SLOW_S:
             return False
         state = snapshot.take(one)
         if state is None:
             return False
-        text = snapshot.as_text(state)
-        expected = _play(recipe, one, actions[FIRST_STEPS:])
-        other = recipe.make()
+        text = snapshot.to_text(state)
+        expected = _play(factory, one, actions[FIRST_STEPS:])
+        other = factory.make()
         other.reset(seed=2)
         snapshot.restore(other, json.loads(text))
-        found = _play(recipe, other, actions[FIRST_STEPS:])
-        return found == expected and snapshot.as_text(snapshot.take(other)) == snapshot.as_text(
+        found = _play(factory, other, actions[FIRST_STEPS:])
+        return found == expected and snapshot.to_text(snapshot.take(other)) == snapshot.to_text(
             snapshot.take(one)
         )
     finally:
@@ -68,18 +68,18 @@ def _try(recipe: EnvRecipe) -> bool:
             other.close()
 
 
-def _play(recipe: EnvRecipe, env: GymEnv, actions: list[Any]) -> list[bytes]:
-    """What an environment shows, as bytes; it is also reset in the middle and near the end."""
-    observer, _ = recipe.layout(env)
-    row: Array = np.zeros(observer.spec.shape, observer.spec.dtype)
+def _play(factory: EnvFactory, env: GymEnv, actions: list[Any]) -> list[bytes]:
+    """All that an environment returns, as bytes; includes resets in the middle and near the end."""
+    obs_converter, _ = factory.make_converters(env)
+    row: Array = np.zeros(obs_converter.spec.shape, obs_converter.spec.dtype)
     shown = []
     for count, action in enumerate(actions, 1):
         obs, reward, terminated, truncated, _ = env.step(action)
-        observer.write(obs, row)
-        told = np.array([float(reward), float(terminated), float(truncated)])
-        shown.append(row.tobytes() + told.tobytes())
+        obs_converter.write(obs, row)
+        outcome = np.array([float(reward), float(terminated), float(truncated)])
+        shown.append(row.tobytes() + outcome.tobytes())
         if terminated or truncated or count in (STEPS // 2, STEPS - 4):
             obs, _ = env.reset()
-            observer.write(obs, row)
+            obs_converter.write(obs, row)
             shown.append(row.tobytes())
     return shown

@@ -1,4 +1,4 @@
-"""Gymnasium environments stepped one after another in this process."""
+"""The sync backend: Gymnasium environments stepped one after another in this process."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ import numpy as np
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, EpisodeStats, StepBuffers
-from briskrl.envs.gym.env_factory import EnvRecipe
-from briskrl.envs.gym.env_group import EpisodeRows, Host
-from briskrl.envs.gym.episode_records import Ledger, check_buffers, hand_over, pack, unpack
+from briskrl.envs.gym.env_factory import EnvFactory
+from briskrl.envs.gym.env_group import EnvGroup
+from briskrl.envs.gym.episode_records import EpisodeRecords, EpisodeRows, copy_step
+from briskrl.envs.gym.snapshot import pack_states, unpack_states
+from briskrl.envs.validation import check_buffers
 
 
 class GymSyncEnv:
-    """N environments of one recipe in this process.
+    """N Gymnasium environments in this process.
 
     Args:
-        recipe: How each of them is made.
+        factory: Makes each environment.
         num_envs: N.
-        spec: What `recipe.spec()` gave.
-        hold_ended: An ended episode stays as it ended until the next `start`.
+        spec: The result of `factory.spec()`.
+        hold_ended: Do not begin a new episode after one has ended, until the next `start`.
         render_mode: Passed to Gymnasium.
     """
 
     def __init__(
         self,
-        recipe: EnvRecipe,
+        factory: EnvFactory,
         num_envs: int,
         spec: EnvSpec,
         *,
@@ -40,14 +42,14 @@ class GymSyncEnv:
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.notes: list[str] = []
-        """Sentences about how the environments are run, to be shown once."""
+        """Messages for the user about how the environments are run."""
         self._own = StepBuffers.allocate(spec, num_envs)
         self._episode = EpisodeRows.allocate(num_envs)
-        self._ledger = Ledger()
+        self._records = EpisodeRecords()
         self._checked: StepBuffers | None = None
         self._started = False
-        self._host = Host(
-            recipe,
+        self._group = EnvGroup(
+            factory,
             0,
             self._own,
             self._episode,
@@ -57,31 +59,31 @@ class GymSyncEnv:
         )
 
     def start(self, seed: int, out: StepBuffers) -> None:
-        """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
+        """Begin new episodes in all envs, env i with seed + i; writes obs and mask."""
         check_buffers(out, self._own)
-        self._host.start(seed)
-        self._ledger.clear()
+        self._group.start(seed)
+        self._records.clear()
         self._started = True
         self.observe_into(out)
 
     def step_into(self, actions: Array, out: StepBuffers) -> None:
-        """Advance every env by one transition, writing all of `out`.
+        """Step every env, writing all of `out`.
 
         Raises:
-            EnvStepError: An environment raised, or returned what cannot be learnt from.
+            EnvStepError: An environment raised, or returned invalid values.
         """
         if out is not self._checked:
             if not self._started:
                 raise BriskError("Call start before the first step.")
             check_buffers(out, self._own)
             self._checked = out
-        ended = self._host.step_all(actions)
+        ended = self._group.step_all(actions)
         if ended:
-            self._ledger.note(self._own, self._episode)
-        hand_over(self._own, out, ended=ended)
+            self._records.add(self._own, self._episode)
+        copy_step(self._own, out, ended=ended)
 
     def observe_into(self, out: StepBuffers) -> None:
-        """Write obs and mask of the environments as they stand."""
+        """Write the current obs and mask of the environments."""
         check_buffers(out, self._own)
         out.obs[...] = self._own.obs
         if out.mask is not None:
@@ -89,44 +91,46 @@ class GymSyncEnv:
 
     def drain_stats(self) -> EpisodeStats:
         """Episodes finished since the last call, by step and then by env."""
-        return self._ledger.drain()
+        return self._records.drain()
 
     def get_state(self) -> Mapping[str, Array]:
-        """The state of every environment, and what it shows; copies."""
-        state = {"envs": pack(self._host.get_state()), "obs": self._own.obs.copy()}
+        """A copy of the state, observation and mask of every environment."""
+        state = {"envs": pack_states(self._group.get_state()), "obs": self._own.obs.copy()}
         if self._own.mask is not None:
             state["mask"] = self._own.mask.copy()
         return state
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Continue from what get_state gave.
+        """Restore a state that `get_state` returned.
 
-        Without an exact state (`env_spec.exact_state`) new episodes begin; `observe_into` tells
+        Without an exact state (`env_spec.exact_state`), new episodes begin; `observe_into` writes
         their first observations.
         """
         np.copyto(self._own.obs, state["obs"])
         if self._own.mask is not None:
             np.copyto(self._own.mask, state["mask"])
-        self._host.set_state(unpack(state["envs"]))
-        self._ledger.clear()
+        self._group.set_state(unpack_states(state["envs"]))
+        self._records.clear()
         self._started = True
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the environments say about themselves, for example their render modes."""
-        return dict(self._host.envs[0].metadata)
+        """The environments' metadata, for example their render modes."""
+        return dict(self._group.envs[0].metadata)
 
     def render(self) -> list[Any]:
-        """What each environment draws in its render mode.
+        """The rendered frame of each environment.
 
         Raises:
-            ConfigError: It cannot, for example because a package is missing.
+            ConfigError: Rendering failed, for example because a package is missing.
         """
         try:
-            return [env.render() for env in self._host.envs]
+            return [env.render() for env in self._group.envs]
         except (gymnasium.error.Error, ImportError) as error:
-            raise ConfigError(f"gym:{self._host.recipe.id} cannot be drawn: {error}.") from error
+            raise ConfigError(
+                f"gym:{self._group.factory.id} cannot be rendered: {error}."
+            ) from error
 
     def close(self) -> None:
         """Close every environment; may be called twice."""
-        self._host.close()
+        self._group.close()

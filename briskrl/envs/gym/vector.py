@@ -1,10 +1,9 @@
-"""Vector environments made by the caller, behind the contract of `briskrl.envs.base`.
+"""Adapt vector environments made by the caller to the interface of `briskrl.envs.base`.
 
-Gymnasium's vector environments restart ended episodes in one of three ways. SAME_STEP is ours.
-With DISABLED the ended ones are reset within the step, through `options["reset_mask"]`; that also
-works with NEXT_STEP in Gymnasium's own SyncVectorEnv and AsyncVectorEnv. Any other NEXT_STEP
-environment spends a step of all envs on a reset of some; `next_step_adapter` keeps those rows
-out of the data. `briskrl.envs.gym.envpool` is for EnvPool.
+Gymnasium's vector environments reset ended episodes in one of three modes. SAME_STEP is ours. With
+DISABLED, the adapter resets the ended envs within the step, through `options["reset_mask"]`; that
+also works with NEXT_STEP in Gymnasium's own SyncVectorEnv and AsyncVectorEnv. Other NEXT_STEP
+environments go through `next_step_adapter`, and EnvPool through `envpool`.
 """
 
 from __future__ import annotations
@@ -18,45 +17,45 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from briskrl.core.errors import ConfigError, EnvStepError
 from briskrl.core.types import Array, Bools, StepBuffers
 from briskrl.envs.base import VecEnv
-from briskrl.envs.gym.episode_records import check_buffers
 from briskrl.envs.gym.vector_base import VectorBatch
+from briskrl.envs.validation import check_buffers
 
 AnyVectorEnv = VectorEnv[Any, Any, Any]
 
 
 def adapt_vector(env: Any) -> VecEnv:
-    """A vector environment of Gymnasium, or an EnvPool, as one of ours.
+    """Adapt a Gymnasium vector environment or an EnvPool to our `VecEnv` interface.
 
     Raises:
         ConfigError: It is neither, or its spaces cannot be used.
     """
     from briskrl.envs.gym.envpool import EnvPoolAdapter, is_envpool
-    from briskrl.envs.gym.next_step_adapter import LockstepAdapter
+    from briskrl.envs.gym.next_step_adapter import NextStepAdapter
 
     if is_envpool(env):
         return EnvPoolAdapter(env)
     if not isinstance(env, VectorEnv):
         raise ConfigError(
-            f"env must be a gymnasium.vector.VectorEnv, an EnvPool or one of ours, not a "
+            f"env must be a gymnasium.vector.VectorEnv, an EnvPool or a briskrl VecEnv, not a "
             f"{type(env).__name__}. A single environment trains by its id, as in gym:CartPole-v1."
         )
     if autoreset_mode(env) == AutoresetMode.NEXT_STEP and not resets_by_mask(env):
-        return cast(VecEnv, LockstepAdapter(env))
+        return cast(VecEnv, NextStepAdapter(env))
     return VectorAdapter(env)
 
 
 def autoreset_mode(env: AnyVectorEnv) -> AutoresetMode:
-    """How a vector environment restarts ended episodes; NEXT_STEP if it does not say."""
+    """The autoreset mode of a vector environment; NEXT_STEP if it does not declare one."""
     return AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
 
 
 def resets_by_mask(env: AnyVectorEnv) -> bool:
-    """Whether ended episodes can be reset at once although the mode is NEXT_STEP."""
+    """Whether ended episodes can be reset immediately although the mode is NEXT_STEP."""
     return isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
 
 
-class GymBatch(VectorBatch):
-    """What the adapters of Gymnasium's vector environments share."""
+class GymVectorBatch(VectorBatch):
+    """Base of the adapters for Gymnasium's vector environments."""
 
     def __init__(self, env: AnyVectorEnv) -> None:
         self._env = env
@@ -72,7 +71,7 @@ class GymBatch(VectorBatch):
         self._own = StepBuffers.allocate(self.env_spec, env.num_envs)
 
     def start(self, seed: int, out: StepBuffers) -> None:
-        """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
+        """Begin new episodes in all envs, env i with seed + i; writes obs and mask."""
         check_buffers(out, self._own)
         obs, infos = self._env.reset(seed=self._begin(seed))
         self._write_obs(obs, self._own.obs)
@@ -80,13 +79,13 @@ class GymBatch(VectorBatch):
         self.observe_into(out)
 
     def observe_into(self, out: StepBuffers) -> None:
-        """Write obs and mask of the environments as they stand."""
+        """Write the current obs and mask of the environments."""
         out.obs[...] = self._own.obs
         if out.mask is not None:
             out.mask[...] = self._own.mask
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Begin new episodes, because their state could not be saved."""
+        """Begin new episodes, because the state of a vector environment cannot be saved."""
         self.start(int(state["seed"][0]), StepBuffers.allocate(self.env_spec, self.num_envs))
 
     def close(self) -> None:
@@ -107,8 +106,8 @@ class GymBatch(VectorBatch):
         rows[which] = legal[which]
 
 
-class VectorAdapter(GymBatch):
-    """A vector environment whose ended episodes begin anew in the step that ends them."""
+class VectorAdapter(GymVectorBatch):
+    """A vector environment that resets ended episodes in the same step."""
 
     def __init__(self, env: AnyVectorEnv) -> None:
         super().__init__(env)
@@ -116,15 +115,15 @@ class VectorAdapter(GymBatch):
         self._checked: StepBuffers | None = None
 
     def step_into(self, actions: Array, out: StepBuffers) -> None:
-        """Advance every env by one transition, writing all of `out`.
+        """Step every env, writing all of `out`.
 
         Raises:
-            EnvStepError: The environment returned what cannot be learnt from.
+            EnvStepError: The environment returned invalid values.
         """
         if out is not self._checked:
             check_buffers(out, self._own)
             self._checked = out
-        obs, reward, terminated, truncated, infos = self._env.step(self._read_all(actions))
+        obs, reward, terminated, truncated, infos = self._env.step(self._convert_all(actions))
         ended = self._write_outcome(reward, terminated, truncated, out)
         if not ended.any():
             self._write_obs(obs, self._own.obs)
@@ -137,22 +136,22 @@ class VectorAdapter(GymBatch):
             self._write_obs(obs, out.final_obs)
             self._write_mask(infos, self._own.mask)
             self._write_mask(infos, out.final_mask)
-            # A copy: Gymnasium takes the mask out of the options it is given.
+            # A copy, because Gymnasium removes the mask from the options.
             fresh, infos = self._env.reset(options={"reset_mask": ended.copy()})
             self._write_obs(fresh, self._own.obs)
             self._write_mask(infos, self._own.mask, ended)
         self.observe_into(out)
-        self._note(out)
+        self._count_step(out)
 
     def _keep_final(self, infos: dict[str, Any], ended: Bools, out: StepBuffers) -> None:
         final = infos.get("final_obs", infos.get("final_observation"))
         if final is None:
             raise EnvStepError(
-                "The vector environment says that it resets in the same step, but ended episodes "
-                "and gave no final_obs."
+                "The vector environment declares SAME_STEP, but its infos have no final_obs for "
+                "ended episodes."
             )
         for i in np.flatnonzero(ended).tolist():
-            self._observer.write(_member(final, i), out.final_obs[i])
+            self._obs_converter.write(_member(final, i), out.final_obs[i])
         if out.final_mask is not None:
             self._write_mask(infos.get("final_info", {}), out.final_mask, ended)
 

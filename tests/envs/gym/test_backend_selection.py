@@ -11,9 +11,15 @@ import pytest
 
 from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import ConfigError
-from briskrl.envs.gym.backend_selection import Costs, Crew, choose, decide, measure
+from briskrl.envs.gym.backend_selection import (
+    Costs,
+    WorkerCounts,
+    choose,
+    decide,
+    measure,
+)
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.make import make_env
 from briskrl.envs.registry import ENVS
 
@@ -22,24 +28,24 @@ UNEVEN = np.where(np.arange(100) % 10 == 0, 20e-3, 2e-3)
 
 
 @pytest.mark.parametrize(
-    ("costs", "num_envs", "crew", "backend"),
+    ("costs", "num_envs", "workers", "backend"),
     [
-        (Costs(np.full(100, 6e-6)), 1024, Crew(8, 8, 16), "sync"),
-        (Costs(EVEN), 16, Crew(2, 2, 8), "process"),
-        (Costs(EVEN), 16, Crew(1, 1, 1), "sync"),
-        (Costs(EVEN), 16, Crew(1, 1, 8), "sync"),
-        (Costs(EVEN, waits=True), 16, Crew(1, 1, 8), "async"),
-        (Costs(np.full(100, 60e-6)), 2, Crew(2, 2, 2), "sync"),
-        (Costs(np.full(100, 60e-6)), 64, Crew(2, 2, 8), "process"),
-        (Costs(UNEVEN), 16, Crew(16, 16, 16), "async"),
-        (Costs(UNEVEN), 1024, Crew(2, 2, 8), "process"),
-        (Costs(UNEVEN, waits=True), 16, Crew(2, 2, 8), "async"),
+        (Costs(np.full(100, 6e-6)), 1024, WorkerCounts(8, 8, 16), "sync"),
+        (Costs(EVEN), 16, WorkerCounts(2, 2, 8), "process"),
+        (Costs(EVEN), 16, WorkerCounts(1, 1, 1), "sync"),
+        (Costs(EVEN), 16, WorkerCounts(1, 1, 8), "sync"),
+        (Costs(EVEN, waits=True), 16, WorkerCounts(1, 1, 8), "async"),
+        (Costs(np.full(100, 60e-6)), 2, WorkerCounts(2, 2, 2), "sync"),
+        (Costs(np.full(100, 60e-6)), 64, WorkerCounts(2, 2, 8), "process"),
+        (Costs(UNEVEN), 16, WorkerCounts(16, 16, 16), "async"),
+        (Costs(UNEVEN), 1024, WorkerCounts(2, 2, 8), "process"),
+        (Costs(UNEVEN, waits=True), 16, WorkerCounts(2, 2, 8), "async"),
     ],
 )
 def test_cheap_even_and_uneven_steps_go_to_their_backends(
-    costs: Costs, num_envs: int, crew: Crew, backend: str
+    costs: Costs, num_envs: int, workers: WorkerCounts, backend: str
 ) -> None:
-    chosen, told = decide(costs, num_envs, crew, "gym:X")
+    chosen, told = decide(costs, num_envs, workers, "gym:X")
     assert chosen == backend
     assert "gym:X" in told
     assert told.endswith(f"so {backend}.")
@@ -52,14 +58,14 @@ def test_the_barrier_costs_nothing_for_even_steps_and_much_for_uneven_ones() -> 
 
 
 def test_steps_are_measured_with_their_resets() -> None:
-    made = EnvRecipe("CartPole-v1")
+    made = EnvFactory("CartPole-v1")
     costs = measure(made)
     assert 50 < len(costs.seconds) <= 200
     assert 0 < costs.mean < 0.1
 
 
 def test_a_slow_environment_is_measured_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = EnvRecipe("CartPole-v1")
+    made = EnvFactory("CartPole-v1")
     env = made.make()
     step = env.step
     calls = []
@@ -70,7 +76,7 @@ def test_a_slow_environment_is_measured_briefly(monkeypatch: pytest.MonkeyPatch)
         return step(action)
 
     monkeypatch.setattr(env, "step", slow)
-    monkeypatch.setattr(EnvRecipe, "make", lambda self: env)
+    monkeypatch.setattr(EnvFactory, "make", lambda self: env)
     costs = measure(made)
     assert costs.mean >= 0.04
     assert costs.waits
@@ -78,11 +84,11 @@ def test_a_slow_environment_is_measured_briefly(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_cheap_environment_stays_here() -> None:
-    costs = measure(EnvRecipe("MountainCar-v0"))
+    costs = measure(EnvFactory("MountainCar-v0"))
     assert not costs.waits
-    backend, told = choose(EnvRecipe("MountainCar-v0"), 64)
+    backend, told = choose(EnvFactory("MountainCar-v0"), 64)
     assert backend == "sync"
-    assert "less than learning from it" in told
+    assert "less than training on it" in told
     assert usable_cores() >= 1
 
 
@@ -128,7 +134,7 @@ def test_a_missing_package_is_told_with_gymnasiums_hint(
 
 def test_arguments_and_packages_reach_the_environment() -> None:
     config = GymConfig(packages=("tests.envs.gym.toy_envs",), env_args={"fault": "nan"})
-    env = EnvRecipe("brisktest/FaultyWorld-v0", config).make()
+    env = EnvFactory("brisktest/FaultyWorld-v0", config).make()
     assert env.unwrapped.fault == "nan"  # type: ignore[attr-defined]
     assert "gym:anything" in ENVS
     assert "gym:" not in ENVS
@@ -141,7 +147,7 @@ def test_arguments_and_packages_reach_the_environment() -> None:
         ({"env_args": {"render_mode": "human"}}, "cannot hold 'render_mode'"),
         ({"env_args": {"max_episode_steps": 3}}, "Use max_steps"),
         ({"env_args": {"x": None}}, "env_args.x = None"),
-        ({"env_args": {"x": [float("nan")]}}, "no JSON value"),
+        ({"env_args": {"x": [float("nan")]}}, "not a JSON value"),
         ({"packages": ("a b",)}, "cannot be the name of a Python package"),
         ({"backend": "sync", "min_ready": 3}, "min_ready is for"),
     ],

@@ -21,7 +21,7 @@ import pytest
 from briskrl.core.errors import BriskError, EnvStepError, EnvWorkerError
 from briskrl.core.types import StepBuffers
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.process import GymProcessEnv
 from briskrl.envs.gym.sync import GymSyncEnv
 from tests.envs.gym import slow_envs
@@ -44,8 +44,8 @@ DEATHS = {
     "kill": "was killed by SIGKILL while it stepped environment 1",
     "exit": "exited with code 3 while it stepped environment 1",
     "sys-exit": "exited with code 4 while it stepped environment 1",
-    "hang": "has not got on for 0.5 s .* while it stepped environment 1",
-    "spin": "has not got on for 0.5 s .* while it stepped environment 1",
+    "hang": "has made no progress for 0.5 s .* while it stepped environment 1",
+    "spin": "has made no progress for 0.5 s .* while it stepped environment 1",
 }
 
 
@@ -67,9 +67,9 @@ def settings(fault: str, mark: Path | None, policy: str = "stop", at: int = AT) 
 
 @contextmanager
 def opened(config: GymConfig, num_envs: int = NUM_ENVS) -> Iterator[GymProcessEnv]:
-    recipe = EnvRecipe(slow_envs.ID, config)
-    spec = EnvRecipe(slow_envs.WALK_ID, GymConfig(packages=(slow_envs.PACKAGE,))).spec()
-    env = GymProcessEnv(recipe, num_envs, config, spec, partial=True)
+    factory = EnvFactory(slow_envs.ID, config)
+    spec = EnvFactory(slow_envs.WALK_ID, GymConfig(packages=(slow_envs.PACKAGE,))).spec()
+    env = GymProcessEnv(factory, num_envs, config, spec, partial=True)
     try:
         yield env
     finally:
@@ -115,7 +115,7 @@ def test_a_worker_that_dies_or_hangs_stops_with_its_envs(fault: str, tmp_path: P
 
 @pytest.mark.parametrize("fault", [*STEP_ERRORS, *DEATHS])
 def test_a_respawn_costs_one_truncated_episode(fault: str, tmp_path: Path) -> None:
-    walk = EnvRecipe(slow_envs.WALK_ID, GymConfig(packages=(slow_envs.PACKAGE,)))
+    walk = EnvFactory(slow_envs.WALK_ID, GymConfig(packages=(slow_envs.PACKAGE,)))
     plain = GymSyncEnv(walk, NUM_ENVS, walk.spec())
     actions = random_actions(plain.env_spec, 60, NUM_ENVS)
     expected = play(plain, actions, seed=SEED)
@@ -220,7 +220,7 @@ def test_a_state_can_be_taken_after_a_worker_was_killed() -> None:
 def test_an_env_that_fails_again_and_again_is_given_up(fault: str) -> None:
     with opened(settings(fault, None, "respawn", at=1), 2) as env:
         pids = env.worker_pids
-        with pytest.raises(BriskError, match="last of 11 in a row"):
+        with pytest.raises(BriskError, match="last of 11 failures in a row"):
             play(env, random_actions(env.env_spec, 200, 2), seed=SEED)
         # Two workers, each of which fails in every step.
         assert 10 <= env.respawns <= 20
@@ -311,15 +311,15 @@ import os, sys, time, numpy as np
 from briskrl.core.types import StepBuffers
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.process import GymProcessEnv
-from briskrl.envs.gym.recipe import EnvRecipe
+from briskrl.envs.gym.env_factory import EnvFactory
 from tests.envs.gym import slow_envs
 
 fault, forks = sys.argv[1], sys.argv[2] == "True"
 config = GymConfig(
     workers=3, packages=(slow_envs.PACKAGE,), env_args={"fault": fault, "seed": 1, "at": 3}
 )
-walk = EnvRecipe(slow_envs.WALK_ID, GymConfig(packages=(slow_envs.PACKAGE,)))
-env = GymProcessEnv(EnvRecipe(slow_envs.ID, config), 6, config, walk.spec())
+walk = EnvFactory(slow_envs.WALK_ID, GymConfig(packages=(slow_envs.PACKAGE,)))
+env = GymProcessEnv(EnvFactory(slow_envs.ID, config), 6, config, walk.spec())
 out = StepBuffers.allocate(env.env_spec, 6)
 env.start(0, out)
 for _ in range(2):
@@ -376,7 +376,7 @@ def test_an_env_that_is_forgotten_takes_its_workers_along() -> None:
         assert all(map(alive, pids))
     config = settings("", None)
     spec = env.env_spec
-    forgotten = GymProcessEnv(EnvRecipe(slow_envs.ID, config), 2, config, spec)
+    forgotten = GymProcessEnv(EnvFactory(slow_envs.ID, config), 2, config, spec)
     pids = forgotten.worker_pids
     fds = len(os.listdir("/proc/self/fd"))
     del forgotten

@@ -17,7 +17,7 @@ import pytest
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.core.types import Array, StepBuffers
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.process import GymProcessEnv, num_workers
 from briskrl.envs.gym.sync import GymSyncEnv
 from tests.envs.gym import slow_envs
@@ -32,16 +32,21 @@ from tests.envs.recording import (
     record,
 )
 
-WALK = EnvRecipe(slow_envs.WALK_ID, GymConfig(packages=(slow_envs.PACKAGE,)))
-CARTPOLE = EnvRecipe("CartPole-v1", GymConfig(max_steps=20))
+WALK = EnvFactory(slow_envs.WALK_ID, GymConfig(packages=(slow_envs.PACKAGE,)))
+CARTPOLE = EnvFactory("CartPole-v1", GymConfig(max_steps=20))
 
 
 @contextmanager
 def opened(
-    recipe: EnvRecipe, num_envs: int, *, partial: bool = False, workers: int = 2, **settings: object
+    factory: EnvFactory,
+    num_envs: int,
+    *,
+    partial: bool = False,
+    workers: int = 2,
+    **settings: object,
 ) -> Iterator[GymProcessEnv]:
     config = GymConfig(workers=workers, **settings)  # type: ignore[arg-type]
-    env = GymProcessEnv(recipe, num_envs, config, recipe.spec(), partial)
+    env = GymProcessEnv(factory, num_envs, config, factory.spec(), partial)
     try:
         yield env
     finally:
@@ -62,19 +67,19 @@ class WaitsForAll:
         assert self.env.recv(self.num_envs, None, out).tolist() == list(range(self.num_envs))
 
 
-@pytest.mark.parametrize("recipe", [WALK, CARTPOLE], ids=["walk", "cartpole"])
+@pytest.mark.parametrize("factory", [WALK, CARTPOLE], ids=["walk", "cartpole"])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_sync_process_and_async_walk_the_same_ways(recipe: EnvRecipe, workers: int) -> None:
+def test_sync_process_and_async_walk_the_same_ways(factory: EnvFactory, workers: int) -> None:
     num_envs = 7
-    plain = GymSyncEnv(recipe, num_envs, recipe.spec())
+    plain = GymSyncEnv(factory, num_envs, factory.spec())
     actions = random_actions(plain.env_spec, 80, num_envs) % 2
     expected, stats = play(plain, actions), plain.drain_stats()
     assert stats.count > num_envs
-    with opened(recipe, num_envs, workers=workers) as env:
+    with opened(factory, num_envs, workers=workers) as env:
         assert env.num_workers == workers
         assert_same(play(env, actions), expected)
         assert_same_stats(env.drain_stats(), stats)
-    with opened(recipe, num_envs, workers=workers, partial=True) as env:
+    with opened(factory, num_envs, workers=workers, partial=True) as env:
         assert_same(play(WaitsForAll(env), actions), expected)  # type: ignore[arg-type]
         assert_same_stats(env.drain_stats(), stats)
 
@@ -113,11 +118,11 @@ def test_first_ready_delivers_each_transition_once_and_in_order(min_ready: int) 
     settings = GymConfig(
         packages=(slow_envs.PACKAGE,), env_args={"sleep_s": 0.0002, "slow_share": 0.2}
     )
-    recipe = EnvRecipe(slow_envs.WALK_ID, settings)
-    plain = GymSyncEnv(recipe, 9, recipe.spec())
+    factory = EnvFactory(slow_envs.WALK_ID, settings)
+    plain = GymSyncEnv(factory, 9, factory.spec())
     table = random_actions(plain.env_spec, 60, 9)
     expected, stats = play(plain, table), plain.drain_stats()
-    with opened(recipe, 9, partial=True, workers=4) as env:
+    with opened(factory, 9, partial=True, workers=4) as env:
         found, calls = first_ready(env, table, min_ready)
         told = env.drain_stats()
     assert_same(found, expected)
@@ -133,8 +138,8 @@ def test_a_slow_env_holds_up_only_its_own_worker(tmp_path: Path) -> None:
         packages=(slow_envs.PACKAGE,),
         env_args={"fault": "hang", "seed": 101, "at": 2, "mark": str(tmp_path / "hung")},
     )
-    recipe = EnvRecipe(slow_envs.ID, settings)
-    with opened(recipe, 4, partial=True, workers=2) as env:
+    factory = EnvFactory(slow_envs.ID, settings)
+    with opened(factory, 4, partial=True, workers=2) as env:
         out = StepBuffers.allocate(env.env_spec, 4)
         env.start(100, out)
         ids = np.arange(4)
@@ -159,15 +164,15 @@ def test_misuse_of_partial_batches_is_refused() -> None:
         env.start(SEED, out)
         with pytest.raises(ValueError, match="0 to 3"):
             env.send(np.zeros(1, int), np.array([4]))
-        with pytest.raises(ValueError, match="different"):
+        with pytest.raises(ValueError, match="distinct"):
             env.send(np.zeros(2, int), np.array([1, 1]))
         env.send(np.zeros(2, int), np.array([1, 2]))
-        with pytest.raises(ValueError, match="at work"):
+        with pytest.raises(ValueError, match="being stepped"):
             env.send(np.zeros(1, int), np.array([2]))
         with pytest.raises(ValueError, match="only 2"):
             env.recv(3, None, out)
         for call in (lambda: env.start(SEED, out), lambda: env.step_into(np.zeros(4, int), out)):
-            with pytest.raises(RuntimeError, match="at work"):
+            with pytest.raises(RuntimeError, match="being stepped"):
                 call()
         assert env.recv(2, None, out).tolist() == [1, 2]
         with pytest.raises(ValueError, match="shape"):
@@ -241,8 +246,8 @@ def test_workers_load_neither_torch_nor_numba() -> None:
 
 def test_an_id_that_only_the_trainer_has_registered_reaches_the_workers() -> None:
     gymnasium.register("brisk-told-v0", entry_point=f"{slow_envs.PACKAGE}:WalkEnv")
-    recipe = EnvRecipe("brisk-told-v0")
-    with opened(recipe, 2) as env:
+    factory = EnvFactory("brisk-told-v0")
+    with opened(factory, 2) as env:
         trace = play(env, random_actions(env.env_spec, 20, 2))
     assert trace.ended.any()
 
@@ -251,7 +256,7 @@ def test_an_environment_that_cannot_be_made_is_told_as_the_user_made_it() -> Non
     spec = WALK.spec()
     settings = GymConfig(packages=(slow_envs.PACKAGE,), env_args={"fault": "make"})
     with pytest.raises(ConfigError, match="no such world"):
-        GymProcessEnv(EnvRecipe(slow_envs.ID, settings), 2, settings, spec)
+        GymProcessEnv(EnvFactory(slow_envs.ID, settings), 2, settings, spec)
 
 
 def test_interrupts_are_the_trainers_affair() -> None:
@@ -267,8 +272,8 @@ def test_interrupts_are_the_trainers_affair() -> None:
 
 def test_waiting_for_slow_envs_takes_no_core() -> None:
     settings = GymConfig(packages=(slow_envs.PACKAGE,), env_args={"sleep_s": 0.02})
-    recipe = EnvRecipe(slow_envs.WALK_ID, settings)
-    with opened(recipe, 2) as env:
+    factory = EnvFactory(slow_envs.WALK_ID, settings)
+    with opened(factory, 2) as env:
         out = StepBuffers.allocate(env.env_spec, 2)
         env.start(SEED, out)
         wall, cpu = time.perf_counter(), time.process_time()

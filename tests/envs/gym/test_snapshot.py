@@ -14,15 +14,15 @@ import pytest
 from briskrl.core.types import StepBuffers
 from briskrl.envs.gym import snapshot
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.env_factory import EnvRecipe
-from briskrl.envs.gym.state_check import proves_exact
+from briskrl.envs.gym.env_factory import EnvFactory
+from briskrl.envs.gym.state_check import has_exact_state
 from briskrl.envs.gym.sync import GymSyncEnv
 
 PACKAGES = ("tests.envs.gym.toy_envs",)
 
 
-def recipe(member: str) -> EnvRecipe:
-    return EnvRecipe(member, GymConfig(packages=PACKAGES))
+def factory(member: str) -> EnvFactory:
+    return EnvFactory(member, GymConfig(packages=PACKAGES))
 
 
 @pytest.mark.parametrize(
@@ -42,20 +42,20 @@ def recipe(member: str) -> EnvRecipe:
     ],
 )
 def test_well_known_environments_prove_exact(member: str) -> None:
-    assert proves_exact(recipe(member))
+    assert has_exact_state(factory(member))
 
 
 @pytest.mark.parametrize("member", ["brisktest/HiddenWorld-v0", "brisktest/GlobalWorld-v0"])
 def test_environments_that_cannot_be_copied_say_so(member: str) -> None:
-    assert not recipe(member).spec().exact_state
+    assert not factory(member).spec().exact_state
 
 
 def test_a_slow_environment_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    from briskrl.envs.gym import state_check as proof
+    from briskrl.envs.gym import state_check
 
-    monkeypatch.setattr(proof, "SLOW_S", 0.0)
-    monkeypatch.setattr(proof, "_proved", {})
-    assert not proves_exact(recipe("CartPole-v1"))
+    monkeypatch.setattr(state_check, "SLOW_S", 0.0)
+    monkeypatch.setattr(state_check, "_checked", {})
+    assert not has_exact_state(factory("CartPole-v1"))
 
 
 class Anything(gymnasium.Env[Any, Any]):
@@ -86,9 +86,9 @@ def test_everything_listed_comes_back_as_it_was() -> None:
         "python": random.Random(3),
     }
     other.__dict__ |= {"left": 1, "array": np.zeros(1)}
-    text = snapshot.as_text(snapshot.take(one))
+    text = snapshot.to_text(snapshot.take(one))
     snapshot.restore(other, json.loads(text))
-    assert snapshot.as_text(snapshot.take(other)) == text
+    assert snapshot.to_text(snapshot.take(other)) == text
     held: Any = vars(other)
     assert "left" not in held
     assert held["array"] is held["again"]
@@ -121,7 +121,7 @@ def test_wrappers_are_copied_with_what_they_wrap() -> None:
     one.reset(seed=5)
     for _ in range(4):
         one.step(1)
-    state = json.loads(snapshot.as_text(snapshot.take(one)))
+    state = json.loads(snapshot.to_text(snapshot.take(one)))
     other.reset(seed=6)
     snapshot.restore(other, state)
     for action in (0, 1, 0, 0, 1):
@@ -132,20 +132,20 @@ def test_wrappers_are_copied_with_what_they_wrap() -> None:
 
 
 def test_samples_of_a_space_go_on() -> None:
-    env, other = recipe("brisktest/World-v0").make(), recipe("brisktest/World-v0").make()
+    env, other = factory("brisktest/World-v0").make(), factory("brisktest/World-v0").make()
     for made in (env, other):
         made.action_space = gymnasium.spaces.Discrete(1000)
         made.reset(seed=1)
     env.action_space.seed(4)
     env.action_space.sample()
-    snapshot.restore(other, json.loads(snapshot.as_text(snapshot.take(env))))
+    snapshot.restore(other, json.loads(snapshot.to_text(snapshot.take(env))))
     assert [env.action_space.sample() for _ in range(9)] == [
         other.action_space.sample() for _ in range(9)
     ]
 
 
 def test_without_an_exact_state_new_episodes_begin() -> None:
-    made = recipe("brisktest/HiddenWorld-v0")
+    made = factory("brisktest/HiddenWorld-v0")
     spec = made.spec()
     env = GymSyncEnv(made, 3, spec)
     out = StepBuffers.allocate(spec, 3)

@@ -15,7 +15,7 @@ from briskrl.envs.base import VecEnv
 from briskrl.envs.external import adapt
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.envpool import EnvPoolAdapter
-from briskrl.envs.gym.next_step_adapter import LockstepAdapter
+from briskrl.envs.gym.next_step_adapter import NextStepAdapter
 from briskrl.envs.gym.vector import VectorAdapter
 from briskrl.envs.make import make_env
 from tests.envs.gym.vectors import NextStepOnly, Pool, single, sync_vector
@@ -93,7 +93,7 @@ def test_steps_that_only_reset_are_no_transitions(member: str) -> None:
     """Each env's transitions come once, in order, whole, and equal to ours."""
     trace, stats, actions = expected(member)
     env: Any = adapt(NextStepOnly(member, NUM_ENVS))
-    assert isinstance(env, LockstepAdapter)
+    assert isinstance(env, NextStepAdapter)
     assert env.partial
     out = StepBuffers.allocate(env.env_spec, NUM_ENVS)
     env.start(SEED, out)
@@ -127,7 +127,7 @@ def test_envs_that_move_together_cannot_rest() -> None:
     out = StepBuffers.allocate(env.env_spec, 3)
     env.start(0, out)
     env.send(np.zeros(2, np.int64), np.array([0, 2]))
-    with pytest.raises(BriskError, match="can only move together"):
+    with pytest.raises(BriskError, match="can only step together"):
         env.recv(1, None, out)
 
 

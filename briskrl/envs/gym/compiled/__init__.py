@@ -1,7 +1,7 @@
-"""Compiled versions of Gymnasium's own environments, equal to them to the bit.
+"""Compiled versions of Gymnasium's own environments, bit-identical to the originals.
 
-`env.py` is what trainers step, `kernels.py` the loop over all envs of a batch and NumPy's random
-numbers. Each environment is a folder: `kernels.py` with its one step, and `stand_in.py` with what
-it stands in for. A line in the table of `stand_in.py` here makes it known. `proof.py` plays it
-against Gymnasium's before it is used; whatever is not equal to the bit is not used.
+`env.py` is the vector environment and `kernels/step.py` its loop over a batch, with NumPy's random
+numbers. Each environment has one file of kernels and one, like `cartpole.py`, that describes the
+original. `registry.py` lists them. `equivalence.py` plays a compiled version against the original
+before it is used; a version that differs in any bit is not used.
 """

@@ -1,4 +1,4 @@
-"""What the compiled CartPole stands in for, and how its numbers lie in an instance of that."""
+"""The compiled version of Gymnasium's CartPole, and how to read and write the original's state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from briskrl.envs.cartpole.kernels.step import ANGLE_LIMIT, X_LIMIT
 from briskrl.envs.gym.compiled.kernels import cartpole as kernels
-from briskrl.envs.gym.compiled.registry import StandIn
+from briskrl.envs.gym.compiled.registry import CompiledVersion
 
 
 def _settings(env: Any) -> tuple[int, ...]:
@@ -26,12 +26,12 @@ def _write(env: Any, state: NDArray[np.float64]) -> None:
     env.steps_beyond_terminated = None
 
 
-CARTPOLE = StandIn(
-    stands_for=CartPoleEnv,
+CARTPOLE = CompiledVersion(
+    env_class=CartPoleEnv,
     step=kernels.step,
     share=kernels.share,
-    # Some of the states that it is tried in are a little beyond where episodes end.
-    reach=(1.1 * X_LIMIT, 4.0, 1.1 * ANGLE_LIMIT, 4.0),
+    # Some of the compared states are slightly beyond the limits where episodes end.
+    state_bounds=(1.1 * X_LIMIT, 4.0, 1.1 * ANGLE_LIMIT, 4.0),
     settings=_settings,
     read=_read,
     write=_write,

@@ -1,4 +1,4 @@
-"""N environments of Gymnasium stepped by compiled code, as the sync backend would step them."""
+"""The compiled backend: Gymnasium environments stepped by a kernel, equal to the sync backend."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from briskrl.core.spec import DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Bools, StepBuffers
 from briskrl.envs.gym import snapshot
 from briskrl.envs.gym.compiled.kernels import step as k
-from briskrl.envs.gym.compiled.registry import StandIn
-from briskrl.envs.gym.env_factory import EnvRecipe, GymEnv
+from briskrl.envs.gym.compiled.registry import CompiledVersion
+from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
 from briskrl.envs.gym.env_group import SEEDS
-from briskrl.envs.gym.env_state import Record
-from briskrl.envs.gym.episode_records import pack, unpack
+from briskrl.envs.gym.snapshot import EnvState, pack_states, unpack_states
 from briskrl.envs.native import NativeVecEnv, Phase
 from briskrl.envs.seeding import Seeds
 
@@ -29,60 +28,60 @@ WORD = 2**64
 
 
 class GymCompiledEnv(NativeVecEnv):
-    """N environments of one recipe in compiled code, equal to those of GymSyncEnv to the bit.
+    """N Gymnasium environments in compiled code, bit-identical to `GymSyncEnv`.
 
-    Each has NumPy's generator of its own, seeded as Gymnasium seeds it. A saved state is the text
-    that the other backends write, so that any of them can go on from it.
+    Each has its own NumPy generator, seeded as Gymnasium seeds it. Saved states have the same
+    format in all backends, so that any backend can continue from them.
 
     Args:
-        recipe: How one of them would be made.
+        factory: Makes the original environment.
         num_envs: N.
-        spec: What `recipe.spec()` gave.
-        stand_in: Its compiled version; `proof.offer` tells whether it is equal.
-        threads: Threads for batches of about a thousand and more.
+        spec: The result of `factory.spec()`.
+        version: The compiled version; `registry.find_compiled` checks that it is identical.
+        threads: Threads for batches of about a thousand envs and more.
         autoreset_mode: What happens to ended episodes.
     """
 
     def __init__(
         self,
-        recipe: EnvRecipe,
+        factory: EnvFactory,
         num_envs: int,
         spec: EnvSpec,
-        stand_in: StandIn,
+        version: CompiledVersion,
         *,
         threads: int = 1,
         autoreset_mode: AutoresetMode = AutoresetMode.SAME_STEP,
     ) -> None:
-        self._recipe = recipe
-        self._stand_in = stand_in
-        self._step, self._share = stand_in.step, stand_in.share
-        self._real = recipe.make()
-        """One of Gymnasium's own, in whose terms states are saved."""
+        self._factory = factory
+        self._version = version
+        self._step, self._share = version.step, version.share
+        self._real = factory.make()
+        """An original environment, used to save states in its format."""
         self._real.reset(seed=0)
         self._canvas: GymEnv | None = None
         self.metadata = dict(self._real.metadata)
         super().__init__(num_envs, spec, threads=threads, autoreset_mode=autoreset_mode)
-        # A copy: a batch of a space draws from its random numbers, which are saved.
+        # A copy, because batching a space uses its random numbers, which are part of the state.
         self.single_observation_space = copy.deepcopy(self._real.observation_space)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.notes: list[str] = []
-        """Sentences about how the environments are run, to be shown once."""
+        """Messages for the user about how the environments are run."""
         assert isinstance(spec.action, DiscreteSpec)
-        row = k.STATE + stand_in.num_state
+        row = k.STATE + version.num_state
         self._rules = np.array(
-            [recipe.max_steps or 0, spec.action.n, num_envs * row, *stand_in.settings(self._real)],
+            [factory.max_steps or 0, spec.action.n, num_envs * row, *version.settings(self._real)],
             np.int64,
         )
-        # The word behind all rows tells of a wrong action.
+        # The word after all rows reports an invalid action.
         self._words = np.zeros(num_envs * row + 1, np.uint64)
-        self._wrong = self._words[-1:]
+        self._invalid = self._words[-1:]
         self._games = self._words[:-1].reshape(num_envs, row)
         self._states = self._games.view(np.float64)[:, k.STATE :]
         self._seeds = [0] * num_envs
 
     @property
     def _random_states(self) -> NDArray[np.uint64]:
-        """The first of four words each; `_seed` sets them all."""
+        """The first of the four words of each generator; `_seed` sets all of them."""
         return self._games[:, k.STATE_HIGH]
 
     @property
@@ -91,47 +90,47 @@ class GymCompiledEnv(NativeVecEnv):
 
     @property
     def states(self) -> NDArray[np.float64]:
-        """The numbers of all envs, (N, S); writing to them puts the envs elsewhere."""
+        """The state variables of all envs, (N, S); a writable view."""
         return self._states
 
     def step_into(self, actions: Array, out: StepBuffers) -> None:
-        """Advance every env by one transition, writing all of `out`.
+        """Step every env, writing all of `out`.
 
         Raises:
-            EnvStepError: An action is none of the environment's; others have been stepped.
+            EnvStepError: An action is not in the action space; the other envs have been stepped.
         """
         super().step_into(actions, out)
-        if self._wrong[0]:
-            index = int(self._wrong[0]) - 1
-            self._wrong[0] = 0
+        if self._invalid[0]:
+            index = int(self._invalid[0]) - 1
+            self._invalid[0] = 0
             raise EnvStepError(
-                f"Environment {index} (gym:{self._recipe.id}) was given the action "
+                f"Environment {index} (gym:{self._factory.id}) got the action "
                 f"{actions[index]}, which is not in {self._real.action_space}.",
                 index,
             )
 
     def get_state(self) -> Mapping[str, Array]:
-        """The state of every environment, and what it shows, as the sync backend tells it."""
+        """A copy of the state and observation of every env, in the format of the sync backend."""
         self._run(self._actions, self._own, Phase.LOOK.value)
-        records = [self._record(env).as_text() for env in range(self.num_envs)]
-        return {"envs": pack(records), "obs": self._own.obs.copy()}
+        states = [self._env_state(env).to_text() for env in range(self.num_envs)]
+        return {"envs": pack_states(states), "obs": self._own.obs.copy()}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Continue from what get_state gave, here or in another backend.
+        """Restore a state that `get_state` returned, of any backend.
 
-        Environments whose state could not be saved there begin new episodes.
+        Environments whose state could not be saved begin new episodes.
 
         Raises:
-            BriskError: It is the state of an environment unlike those made here.
+            BriskError: The state is of an environment with other constants.
         """
-        records = [Record.of_text(text) for text in unpack(state["envs"])]
-        if len(records) != self.num_envs:
-            raise ValueError(f"The state is of {len(records)} envs, not of {self.num_envs}.")
-        reader = self._recipe.make()
+        states = [EnvState.from_text(text) for text in unpack_states(state["envs"])]
+        if len(states) != self.num_envs:
+            raise ValueError(f"The state is of {len(states)} envs, not of {self.num_envs}.")
+        reader = self._factory.make()
         try:
-            for env, record in enumerate(records):
+            for env, env_state in enumerate(states):
                 reader.reset(seed=0)
-                self._take(env, record, reader)
+                self._restore(env, env_state, reader)
         finally:
             reader.close()
         self._run(self._actions, self._own, Phase.RESET.value)
@@ -139,7 +138,7 @@ class GymCompiledEnv(NativeVecEnv):
         self._log.clear()
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Stop the threads, and close what was made of Gymnasium's own."""
+        """Stop the threads and close the original environments."""
         super().close_extras(**kwargs)
         self._real.close()
         if self._canvas is not None:
@@ -156,23 +155,23 @@ class GymCompiledEnv(NativeVecEnv):
 
     def _seed_one(self, env: int, seed: int | None) -> None:
         generator, self._seeds[env] = np_random(seed)
-        self._games[env, : k.COUNTERS] = _words_of(generator)
+        self._games[env, : k.COUNTERS] = _generator_words(generator)
         self._seeded[env] = True
 
     def _frame(self, env: int) -> Any:
         if self._canvas is None:
-            self._canvas = self._recipe.make(self.render_mode)
+            self._canvas = self._factory.make(self.render_mode)
             self._canvas.reset(seed=0)
-        self._stand_in.write(self._canvas, self._states[env])
+        self._version.write(self._canvas, self._states[env])
         return self._canvas.render()
 
-    def _record(self, env: int) -> Record:
-        """What the sync backend would save of one environment."""
+    def _env_state(self, env: int) -> EnvState:
+        """The state of one env, as the sync backend would save it."""
         row = self._games[env]
-        self._stand_in.write(self._real, self._states[env])
-        self._real.np_random.bit_generator.state = _generator_of(row[: k.COUNTERS].tolist())
+        self._version.write(self._real, self._states[env])
+        self._real.np_random.bit_generator.state = _generator_state(row[: k.COUNTERS].tolist())
         self._real._np_random_seed = self._seeds[env]
-        return Record(
+        return EnvState(
             env=snapshot.take(self._real),
             seed=self._seeds[env],
             steps=int(row.view(np.int32)[k.STEPS]),
@@ -180,37 +179,37 @@ class GymCompiledEnv(NativeVecEnv):
             held=False,
         )
 
-    def _take(self, env: int, record: Record, reader: GymEnv) -> None:
-        """Continue env from a record, with an instance of Gymnasium's that may be changed."""
-        if record.env is None:
-            self._seed_one(env, snapshot.next_seed(record.seed, SEEDS))
+    def _restore(self, env: int, state: EnvState, reader: GymEnv) -> None:
+        """Restore one env; `reader` is an original environment that may be changed."""
+        if state.env is None:
+            self._seed_one(env, snapshot.next_seed(state.seed, SEEDS))
             self._ended[env] = 1
             return
-        snapshot.restore(reader, record.env)
+        snapshot.restore(reader, state.env)
         row = self._games[env]
-        row[: k.COUNTERS] = _words_of(reader.np_random)
-        self._states[env] = self._stand_in.read(reader)
-        row.view(np.int32)[k.STEPS] = record.steps
+        row[: k.COUNTERS] = _generator_words(reader.np_random)
+        self._states[env] = self._version.read(reader)
+        row.view(np.int32)[k.STEPS] = state.steps
         row.view(np.int16)[k.ENDED] = 0
-        row.view(np.float64)[k.RETURN] = record.returns
-        self._seeds[env], self._seeded[env] = record.seed, True
-        # Restoring takes over all attributes, the physics among them, which are fixed here.
-        if self._record(env) != record:
+        row.view(np.float64)[k.RETURN] = state.returns
+        self._seeds[env], self._seeded[env] = state.seed, True
+        # The saved attributes include the physics constants, which the kernel cannot change.
+        if self._env_state(env) != state:
             raise BriskError(
-                f"The saved state of environment {env} is not that of a gym:{self._recipe.id} as "
-                "it is made here; another version of Gymnasium may have saved it. To go on from it "
-                'as it is, set backend = "sync" in the run\'s config.toml.'
+                f"The saved state of environment {env} has other constants than "
+                f"gym:{self._factory.id} has here; another version of Gymnasium may have saved it. "
+                'To continue from it, set backend = "sync" in the run\'s config.toml.'
             )
 
 
-def _words_of(generator: np.random.Generator) -> list[int]:
-    """The state of a PCG64 as the kernels keep it."""
+def _generator_words(generator: np.random.Generator) -> list[int]:
+    """The state of a PCG64 generator as the four words that kernels use."""
     held = generator.bit_generator.state["state"]
     return [*divmod(held["state"], WORD), *divmod(held["inc"], WORD)]
 
 
-def _generator_of(words: list[int]) -> dict[str, Any]:
-    """The state that NumPy's PCG64 takes."""
+def _generator_state(words: list[int]) -> dict[str, Any]:
+    """The four words as the state of NumPy's PCG64."""
     high, low, inc_high, inc_low = words
     held = {"state": high * WORD + low, "inc": inc_high * WORD + inc_low}
     return {"bit_generator": "PCG64", "state": held, "has_uint32": 0, "uinteger": 0}

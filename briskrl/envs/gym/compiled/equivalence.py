@@ -1,8 +1,7 @@
-"""Whether a compiled version is equal to the environment that a recipe makes, found out by playing.
+"""Check that a compiled version is bit-identical to the original environment.
 
-Both are played side by side, over ends by themselves and by the time limit, and take over each
-other's saved states on the way; then each makes single steps from states that play seldom reaches.
-Everything has to be equal to the bit.
+Both play the same episodes, with terminations and truncations, and exchange their saved states half
+way. Then both take single steps from random states that play seldom reaches.
 """
 
 from __future__ import annotations
@@ -18,69 +17,69 @@ from briskrl.core.spec import DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.gym.compiled.env import GymCompiledEnv
-from briskrl.envs.gym.compiled.registry import StandIn
-from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.compiled.registry import CompiledVersion
+from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.sync import GymSyncEnv
 
 NUM_ENVS, NUM_STEPS = 8, 256
 MAX_STEPS = 25
-"""The time limit while they play, so that it ends some of the episodes."""
+"""Time limit of the compared episodes, short so that it truncates some of them."""
 NUM_STATES = 2048
 SEED = 20_000
-TRIED = NUM_ENVS * NUM_STEPS + NUM_STATES
-"""Steps in which the two are compared."""
+STEPS_COMPARED = NUM_ENVS * NUM_STEPS + NUM_STATES
+"""Number of compared steps."""
 
 
-class Difference(Exception):  # noqa: N818 - an answer, not an error shown
-    """The first thing that was not equal, as a clause."""
+class Difference(Exception):  # noqa: N818 - a result, never shown as an error
+    """The first difference found, as a clause."""
 
 
 _known: dict[tuple[Any, ...], str] = {}
 
 
-def difference(recipe: EnvRecipe, spec: EnvSpec, stand_in: StandIn) -> str:
-    """Why a compiled version cannot stand in for what the recipe makes; empty if it can.
+def difference(factory: EnvFactory, spec: EnvSpec, version: CompiledVersion) -> str:
+    """How a compiled version differs from the original, as a clause; empty if it is identical.
 
     Args:
-        recipe: How the environment is made.
-        spec: What `recipe.spec()` gave, with a state to be trusted: that is tried here as well.
-        stand_in: The compiled version.
+        factory: Makes the original environment.
+        spec: The result of `factory.spec()`, with `exact_state` set; states are compared too.
+        version: The compiled version.
     """
-    env = recipe.make()
+    env = factory.make()
     try:
         kind = type(env)
         if isinstance(env, Wrapper):
             return f"it is wrapped in {kind.__name__}"
-        if kind is not stand_in.stands_for:
+        if kind is not version.env_class:
             return f"it is a {kind.__module__}.{kind.__qualname__}"
-        key = (kind, kind.reset, kind.step, kind.__init__, stand_in.settings(env))
+        key = (kind, kind.reset, kind.step, kind.__init__, version.settings(env))
     finally:
         env.close()
     if key not in _known:
-        _known[key] = _first_difference(recipe, spec, stand_in)
+        _known[key] = _first_difference(factory, spec, version)
     return _known[key]
 
 
-def _first_difference(recipe: EnvRecipe, spec: EnvSpec, stand_in: StandIn) -> str:
+def _first_difference(factory: EnvFactory, spec: EnvSpec, version: CompiledVersion) -> str:
     try:
-        _play(recipe, spec, stand_in)
-        _try_states(recipe, spec, stand_in)
+        _compare_episodes(factory, spec, version)
+        _compare_states(factory, spec, version)
     except Difference as found:
         return str(found)
     except Exception as error:
-        # It is not to be used then; the other backends tell what is wrong with the environment.
+        # The other backends report what is wrong with the environment.
         return f"comparing them raised {type(error).__name__}: {error}"
     return ""
 
 
-def _play(recipe: EnvRecipe, spec: EnvSpec, stand_in: StandIn) -> None:
-    """Play both side by side, and hand their states over crosswise half-way.
+def _compare_episodes(factory: EnvFactory, spec: EnvSpec, version: CompiledVersion) -> None:
+    """Play the same episodes on both, exchanging their states half way.
 
     Raises:
         Difference: They differ.
     """
-    short = replace(recipe, config=replace(recipe.config, max_steps=MAX_STEPS))
-    ours: VecEnv = GymCompiledEnv(short, NUM_ENVS, spec, stand_in)
+    short = replace(factory, config=replace(factory.config, max_steps=MAX_STEPS))
+    ours: VecEnv = GymCompiledEnv(short, NUM_ENVS, spec, version)
     theirs: VecEnv = GymSyncEnv(short, NUM_ENVS, spec)
     try:
         mine, yours = (StepBuffers.allocate(spec, NUM_ENVS) for _ in range(2))
@@ -102,31 +101,31 @@ def _play(recipe: EnvRecipe, spec: EnvSpec, stand_in: StandIn) -> None:
         theirs.close()
 
 
-def _try_states(recipe: EnvRecipe, spec: EnvSpec, stand_in: StandIn) -> None:
-    """Compare single steps from random states within the version's reach.
+def _compare_states(factory: EnvFactory, spec: EnvSpec, version: CompiledVersion) -> None:
+    """Compare single steps from random states within `version.state_bounds`.
 
     Raises:
         Difference: They differ.
     """
-    still = AutoresetMode.DISABLED
-    ours = GymCompiledEnv(recipe, NUM_STATES, spec, stand_in, autoreset_mode=still)
-    real = recipe.make()
+    disabled = AutoresetMode.DISABLED
+    ours = GymCompiledEnv(factory, NUM_STATES, spec, version, autoreset_mode=disabled)
+    real = factory.make()
     try:
         real.reset(seed=SEED)
         out = StepBuffers.allocate(spec, NUM_STATES)
         ours.start(SEED, out)
-        reach = np.array(stand_in.reach)
-        states = np.random.default_rng(SEED).uniform(-reach, reach, (NUM_STATES, len(reach)))
+        bounds = np.array(version.state_bounds)
+        states = np.random.default_rng(SEED).uniform(-bounds, bounds, (NUM_STATES, len(bounds)))
         ours.states[:] = states
         actions = _actions(spec, (NUM_STATES,))
         ours.step_into(actions, out)
         for env, state in enumerate(states):
-            stand_in.write(real, state)
+            version.write(real, state)
             _, reward, terminated, _, _ = real.step(actions[env])
-            told = f"after a step from {state.tolist()}"
-            _compare(f"the state {told}", ours.states[env], stand_in.read(real))
-            _compare(f"the reward {told}", out.reward[env], np.float32(reward))
-            _compare(f"the end {told}", out.terminated[env], np.bool_(terminated))
+            where = f"after a step from {state.tolist()}"
+            _compare(f"the state {where}", ours.states[env], version.read(real))
+            _compare(f"the reward {where}", out.reward[env], np.float32(reward))
+            _compare(f"terminated {where}", out.terminated[env], np.bool_(terminated))
     finally:
         real.close()
         ours.close()

@@ -1,7 +1,7 @@
-"""Messages between a trainer and a worker, for everything that is not a step.
+"""Messages between the trainer and a worker, for everything except steps.
 
-A message is a pickled object behind its length; both ends are processes of one user and one run.
-Between messages a trainer may send single bytes that only wake the worker up.
+A message is a pickled object preceded by its length; both ends are processes of the same run.
+Between messages, the trainer may send single bytes that only wake the worker up.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _SIZE = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
-class Boot:
-    """What a worker is told first."""
+class StartMessage:
+    """The first message to a worker."""
 
-    recipe: Any
+    factory: Any
     plan: Any
     index: int
-    """Which worker of the plan it is."""
+    """Index of the worker."""
     registration: bytes | None
-    """The pickled entry of the environment in Gymnasium's table, if it can be sent."""
+    """The pickled entry of Gymnasium's registry; None if it cannot be pickled."""
     spin_s: float
     trainer_pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A call of one of the worker's methods."""
+    """A call of a method of the worker's `EnvGroup`, or "stop"."""
 
     name: str
     arguments: tuple[Any, ...] = ()
@@ -41,14 +41,14 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong in a worker, in place of an answer or in the middle of a step."""
+    """An error in a worker, sent instead of a result or during a step."""
 
     message: str
     traceback: str
     index: int
-    """Which environment of the batch; -1 if it is not known."""
+    """Index of the environment in the batch; -1 if unknown."""
     user_error: bool
-    """Whether the environment could not be made as asked, which no new worker would change."""
+    """Whether the environment cannot be made with these settings; a new worker would not help."""
 
 
 def pack(message: object) -> bytes:
@@ -74,7 +74,7 @@ def read(fd: int) -> Any:
 
 
 def read_with(receive: Callable[[int], bytes]) -> Any:
-    """The next message, or None for a wake-up, by a function that receives at most so many bytes.
+    """The next message, or None for a wake-up; `receive(n)` returns at most n bytes.
 
     Raises:
         EOFError: The other side has closed its end.

@@ -1,9 +1,9 @@
-"""The one block of memory that a trainer shares with the workers that step its environments.
+"""The block of memory that the trainer shares with its worker processes.
 
-The block has no name in any file system: it lives as long as a process has it open, so nothing is
-left behind however the processes end. Each worker has a queue of envs to step, which is a ring in
-the block. The trainer counts what it has pushed, the worker what it has finished, so two counters
-tell everything and nothing is pickled per step.
+The block has no name in any file system and lives as long as a process has it open, so nothing is
+left behind however the processes end. Each worker has a queue of envs to step, a ring in the block.
+The trainer counts the envs it has pushed and the worker those it has finished, so that two counters
+describe the queue and no step is pickled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import ALIGNMENT, Array, StepBuffers, action_layout
-from briskrl.envs.gym.env_group import EpisodeRows
+from briskrl.envs.gym.episode_records import EpisodeRows
 
 Layout = dict[str, tuple[tuple[int, ...], Any]]
 
@@ -30,26 +30,26 @@ STEP_FIELDS = tuple(field.name for field in fields(StepBuffers))
 EPISODE_FIELDS = tuple(field.name for field in fields(EpisodeRows))
 
 LINE = ALIGNMENT // 8
-"""Words of one cache line: what different processes write lies on different lines."""
+"""Words of one cache line; words written by different processes are on different lines."""
 
 fence = Lock().locked
-"""Keeps what is read after it from overtaking what was written before it.
+"""A memory fence: later reads do not overtake earlier writes.
 
-Asking a lock is two atomic operations in C. Without them, two processes that each say "I am here"
-and then look for the other may both miss the other, because writes take effect late.
+Querying a lock is two atomic operations in C. Without them, two processes that each set a flag and
+then read the other's may both miss it, because writes become visible late.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What decides the layout of a block; both sides compute the same from it."""
+class BlockPlan:
+    """Everything that determines the layout of a block; both sides compute the same layout."""
 
     spec: EnvSpec
     num_envs: int
     num_workers: int
 
     def bounds(self) -> list[tuple[int, int]]:
-        """The envs low..high-1 of each worker, as even as can be."""
+        """(low, high) of each worker, which steps the envs low..high-1; as even as possible."""
         edges = [w * self.num_envs // self.num_workers for w in range(self.num_workers + 1)]
         return list(pairwise(edges))
 
@@ -58,11 +58,11 @@ class SharedBlock:
     """The arrays of one block, as views of shared memory.
 
     Step data has one row per env, written by the env's worker while the env is queued and by the
-    trainer otherwise. Counters are memoryviews: their elements are read faster than an array's.
+    trainer otherwise. Counters are memoryviews, because reading an element is faster than in NumPy.
     """
 
-    def __init__(self, plan: Plan, fd: int | None = None) -> None:
-        """Make a new block, or map the one that a trainer has passed on as `fd`."""
+    def __init__(self, plan: BlockPlan, fd: int | None = None) -> None:
+        """Create a new block, or map the one that the trainer has passed as `fd`."""
         layout = _layout(plan)
         sizes = [
             _padded(prod(shape) * np.dtype(dtype).itemsize) for shape, dtype in layout.values()
@@ -81,36 +81,36 @@ class SharedBlock:
         self.actions = arrays["actions"]
         """(N,) or (N, D)"""
         self.queue: NDArray[np.int64] = arrays["queue"]
-        """(N,): one ring per worker, in the places of its envs; holds indices of envs."""
+        """(N,): one ring of env indices per worker, in the rows of its envs."""
         self.pushed = _words(arrays["pushed"])
-        """How many envs the trainer has put into each worker's ring, ever."""
+        """Total number of envs that the trainer has queued for each worker."""
         self.finished = _words(arrays["finished"])
-        """How many of them have been stepped."""
+        """Total number of envs that each worker has stepped."""
         self.asleep = _words(arrays["asleep"])
-        """Whether each worker, and last the trainer, has to be woken."""
+        """Whether each worker, and in the last place the trainer, sleeps and must be woken."""
         self.target = _words(arrays["target"])
-        """The sum of `finished` at which the trainer wants to be woken."""
+        """The sum of `finished` at which a sleeping trainer must be woken."""
 
     def rows(self, low: int, high: int) -> StepBuffers:
         """The step data of the envs low..high-1."""
         return StepBuffers(**{name: array[low:high] for name, array in self._steps.items()})
 
     def episode_rows(self, low: int, high: int) -> EpisodeRows:
-        """What is told about the ended episodes of the envs low..high-1."""
+        """Episode statistics of the envs low..high-1."""
         return EpisodeRows(**{name: array[low:high] for name, array in self._episodes.items()})
 
     def all_rows(self) -> dict[str, Array]:
-        """Everything with one row per env but actions and queues, by name; views."""
+        """Views of all arrays with one row per env, except actions and queue, by name."""
         return self._steps | {"episode_" + name: array for name, array in self._episodes.items()}
 
     def close(self) -> None:
-        """Give the descriptor back; the memory goes when the last view of it does."""
+        """Close the descriptor; the memory is freed with the last view of it."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
 
-def _layout(plan: Plan) -> Layout:
+def _layout(plan: BlockPlan) -> Layout:
     """Shape and dtype of every array, in order."""
     spec, count, workers = plan.spec, plan.num_envs, plan.num_workers
     action_shape, action_dtype = action_layout(spec)
@@ -146,7 +146,7 @@ def _padded(size: int) -> int:
 
 
 def _anonymous_file(size: int) -> int:
-    """A descriptor of zeroed memory that nobody else can find."""
+    """A file descriptor of zeroed memory without a name in the file system."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("briskrl-envs", os.MFD_CLOEXEC)
     else:

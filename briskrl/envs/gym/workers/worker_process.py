@@ -1,7 +1,7 @@
-"""The trainer's end of one worker process: starting it, talking to it, ending it.
+"""The trainer's side of one worker process: start it, exchange messages, end it.
 
-Workers are started from scratch and not forked, because a process with threads (torch has some)
-cannot be forked safely, and without importing the program's main module, which may be heavy.
+Workers are started as new processes, not forked, because a process with threads (torch has some)
+cannot be forked safely. They do not import the program's main module, which may be slow.
 """
 
 from __future__ import annotations
@@ -20,49 +20,51 @@ from typing import Any
 
 import gymnasium
 
-from briskrl.envs.gym.env_factory import EnvRecipe
-from briskrl.envs.gym.workers import protocol as wire
-from briskrl.envs.gym.workers.shared_memory import Plan
+from briskrl.envs.gym.env_factory import EnvFactory
+from briskrl.envs.gym.workers import protocol
+from briskrl.envs.gym.workers.shared_memory import BlockPlan
 
-_BOOT = (
+_STARTUP_CODE = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
     "from briskrl.envs.gym.workers.worker import main; main(*map(int, sys.argv[2:]))"
 )
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
-"""Workers share the cores among themselves; libraries inside them must not do so once more."""
+"""Libraries inside workers use one thread each, because the workers already share the cores."""
 
 
-_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
+_alive: weakref.WeakSet[WorkerProcess] = weakref.WeakSet()
 
 
 class WorkerLost(Exception):  # noqa: N818 - an event that is handled, not an error shown
-    """A worker has ended or does not answer."""
+    """A worker has ended or does not respond."""
 
     def __init__(self, stuck: bool = False) -> None:
         super().__init__()
         self.stuck = stuck
 
 
-class Handle:
+class WorkerProcess:
     """One worker process."""
 
     def __init__(self, index: int, *, block: int, wake: int) -> None:
-        """Start worker `index` with descriptors of the block and of a pipe to wake the trainer."""
+        """Start worker `index`, with descriptors of the block and of the trainer's wake pipe."""
         self.index = index
         ours, theirs = socket.socketpair()
-        # One for each worker: the kernel keeps a single address per pipe for news of its end.
+        # One pipe per worker: the operating system signals a single process when a pipe closes.
         lifeline, self._held_end = os.pipe()
         passed = (theirs.fileno(), block, lifeline, wake)
+        command = [sys.executable, "-P", "-c", _STARTUP_CODE, json.dumps(sys.path)]
+        command += map(str, passed)
         with theirs:
             try:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path), *map(str, passed)],
+                self.popen = subprocess.Popen(
+                    command,
                     stdin=subprocess.DEVNULL,
                     pass_fds=passed,
                     env=os.environ | _ONE_THREAD,
-                    # Keys that interrupt the terminal's programs are the trainer's affair.
+                    # Ctrl-C in the terminal must reach the trainer only.
                     start_new_session=True,
                 )
             except BaseException:
@@ -72,40 +74,39 @@ class Handle:
             finally:
                 os.close(lifeline)
         self.socket = ours
-        _handles.add(self)
+        _alive.add(self)
 
-    def boot(self, recipe: EnvRecipe, plan: Plan, spin_s: float) -> None:
-        """Tell it what to do; it answers True when its environments are made."""
-        entry = _registration(recipe.id)
-        self._send(
-            wire.pack(wire.Boot(recipe, plan, self.index, entry, spin_s, os.getpid())), timeout=60.0
-        )
+    def send_start(self, factory: EnvFactory, plan: BlockPlan, spin_s: float) -> None:
+        """Send the start message; the worker replies True once its environments are made."""
+        entry = _registration(factory.id)
+        start = protocol.StartMessage(factory, plan, self.index, entry, spin_s, os.getpid())
+        self._send(protocol.pack(start), timeout=60.0)
 
     def command(self, name: str, *arguments: Any) -> None:
-        """Ask the worker's host for something; `answer` has what comes back.
+        """Send a call of a method of the worker's `EnvGroup`; `answer` returns the result.
 
         Raises:
-            WorkerLost: It has ended.
+            WorkerLost: The worker has ended.
         """
-        self._send(wire.pack(wire.Command(name, arguments)), timeout=60.0)
+        self._send(protocol.pack(protocol.Command(name, arguments)), timeout=60.0)
 
     def wake(self) -> None:
         """Wake the worker up.
 
         Raises:
-            WorkerLost: It has ended.
+            WorkerLost: The worker has ended.
         """
         try:
-            # Not through the socket object, which would ask the system first whether it may.
-            os.write(self.socket.fileno(), wire.WAKE)
+            # Not through the socket object, which would make an extra system call for the timeout.
+            os.write(self.socket.fileno(), protocol.WAKE)
         except OSError:
             raise WorkerLost from None
 
     def answer(self, timeout: float) -> Any:
-        """The next message of the worker, a Failure among them.
+        """The next message from the worker, which may be a Failure.
 
         Raises:
-            WorkerLost: It has ended, or says nothing for `timeout` seconds.
+            WorkerLost: The worker has ended, or sent nothing for `timeout` seconds.
         """
         self.socket.settimeout(timeout)
         try:
@@ -116,30 +117,30 @@ class Handle:
             raise WorkerLost from None
 
     def request_stop(self) -> None:
-        """Ask the worker to close its environments and end; it may be dead or deaf."""
+        """Ask the worker to close its environments and end; ignores a worker that is gone."""
         with suppress(WorkerLost):
-            self._send(wire.pack(wire.Command("stop")), timeout=0.1)
+            self._send(protocol.pack(protocol.Command("stop")), timeout=0.1)
 
     def kill(self) -> None:
-        """End the process at once, and forget the socket; may be called twice."""
-        self.process.kill()
+        """Kill the process and close the connection; may be called twice."""
+        self.popen.kill()
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=1.0)
-        # Were the process left in spite of everything, this would end it.
-        self.let_go()
+            self.popen.wait(timeout=1.0)
+        # Should the process survive, closing its pipe ends it.
+        self.disconnect()
 
-    def let_go(self) -> None:
-        """Close this end of everything, so that the worker ends if no other process holds it."""
+    def disconnect(self) -> None:
+        """Close this end of the socket and the pipe, which ends the worker."""
         self.socket.close()
         if self._held_end >= 0:
             os.close(self._held_end)
             self._held_end = -1
 
-    def how_it_ended(self) -> str:
-        """A clause for people; waits a moment for a process that is about to end."""
+    def describe_end(self) -> str:
+        """How the process ended, as a clause for messages; waits a moment if it is about to end."""
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=1.0)
-        code = self.process.returncode
+            self.popen.wait(timeout=1.0)
+        code = self.popen.returncode
         if code is None:
             return "closed its connection"
         if code < 0:
@@ -154,30 +155,30 @@ class Handle:
             raise WorkerLost from None
 
     def _read(self) -> Any:
-        return wire.read_with(self.socket.recv)
+        return protocol.read_with(self.socket.recv)
 
 
-def _let_go_of_all() -> None:
-    for handle in list(_handles):
-        handle.let_go()
+def _disconnect_all() -> None:
+    for process in list(_alive):
+        process.disconnect()
 
 
 # A process forked from the trainer must not keep workers alive when the trainer dies.
-os.register_at_fork(after_in_child=_let_go_of_all)
+os.register_at_fork(after_in_child=_disconnect_all)
 
 
-def stop_all(handles: list[Handle], grace_s: float) -> None:
-    """End workers: those that close their environments within the grace by themselves."""
-    for handle in handles:
-        handle.request_stop()
+def stop_all(processes: list[WorkerProcess], grace_s: float) -> None:
+    """Stop workers; those that do not end within `grace_s` seconds are killed."""
+    for process in processes:
+        process.request_stop()
     end = time.monotonic() + grace_s
-    for handle in handles:
+    for process in processes:
         with suppress(subprocess.TimeoutExpired):
-            handle.process.wait(timeout=max(0.0, end - time.monotonic()))
-    for handle in handles:
-        handle.process.kill()
-    for handle in handles:
-        handle.kill()
+            process.popen.wait(timeout=max(0.0, end - time.monotonic()))
+    for process in processes:
+        process.popen.kill()
+    for process in processes:
+        process.kill()
 
 
 def _signal_name(number: int) -> str:
@@ -188,7 +189,7 @@ def _signal_name(number: int) -> str:
 
 
 def _registration(name: str) -> bytes | None:
-    """The entry in Gymnasium's table, for workers that have not imported who registered it."""
+    """The entry in Gymnasium's registry, for workers that do not import the registering module."""
     entry = gymnasium.registry.get(name)
     if entry is None or getattr(entry.entry_point, "__module__", None) == "__main__":
         return None

@@ -19,10 +19,9 @@ from briskrl.envs.cartpole.players import heuristic_actions
 from briskrl.envs.gym.compiled.cartpole import CARTPOLE
 from briskrl.envs.gym.compiled.env import GymCompiledEnv
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.env_factory import EnvRecipe
-from briskrl.envs.gym.env_state import Record
-from briskrl.envs.gym.episode_records import pack, unpack
+from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.process import GymProcessEnv
+from briskrl.envs.gym.snapshot import EnvState, pack_states, unpack_states
 from briskrl.envs.gym.sync import GymSyncEnv
 from tests.envs.recording import (
     SEED,
@@ -34,11 +33,11 @@ from tests.envs.recording import (
     record,
 )
 
-PLAIN = EnvRecipe("CartPole-v1")
+PLAIN = EnvFactory("CartPole-v1")
 
 
-def compiled(recipe: EnvRecipe, num_envs: int, **options: Any) -> GymCompiledEnv:
-    return GymCompiledEnv(recipe, num_envs, recipe.spec(), CARTPOLE, **options)
+def compiled(factory: EnvFactory, num_envs: int, **options: Any) -> GymCompiledEnv:
+    return GymCompiledEnv(factory, num_envs, factory.spec(), CARTPOLE, **options)
 
 
 def some_balance(obs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -58,7 +57,7 @@ def test_long_episodes_are_gymnasiums_to_the_bit(member: str) -> None:
     """Against Gymnasium's whole environment, its own time limit included, restarted by hand."""
     num_envs, rng = 12, np.random.default_rng(0)
     theirs = [gymnasium.make(member) for _ in range(num_envs)]
-    with closing(compiled(EnvRecipe(member), num_envs)) as ours:
+    with closing(compiled(EnvFactory(member), num_envs)) as ours:
         out = StepBuffers.allocate(ours.env_spec, num_envs)
         ours.start(40, out)
         first = [env.reset(seed=40 + i)[0] for i, env in enumerate(theirs)]
@@ -94,12 +93,12 @@ def test_settings_seeds_and_records_are_those_of_the_sync_backend(
     num_envs: int, seed: int, max_steps: int | None, sutton_barto: Any, played: int
 ) -> None:
     arguments = {} if sutton_barto is None else {"sutton_barto_reward": sutton_barto}
-    recipe = EnvRecipe("CartPole-v1", GymConfig(max_steps=max_steps, env_args=arguments))
-    spec = recipe.spec()
+    factory = EnvFactory("CartPole-v1", GymConfig(max_steps=max_steps, env_args=arguments))
+    spec = factory.spec()
     actions = random_actions(spec, 150, num_envs, seed=played)
     with (
-        closing(compiled(recipe, num_envs)) as ours,
-        closing(GymSyncEnv(recipe, num_envs, spec)) as theirs,
+        closing(compiled(factory, num_envs)) as ours,
+        closing(GymSyncEnv(factory, num_envs, spec)) as theirs,
     ):
         assert_same(play(ours, actions, seed=seed), play(theirs, actions, seed=seed))
         mine, yours = ours.drain_stats(), theirs.drain_stats()
@@ -135,9 +134,9 @@ def test_a_state_goes_to_other_backends_and_back() -> None:
 
 def changed(state: Any, **changes: Any) -> dict[str, Any]:
     """A state whose first record is another."""
-    texts = unpack(state["envs"])
-    texts[0] = replace(Record.of_text(texts[0]), **changes).as_text()
-    return {"envs": pack(texts), "obs": state["obs"]}
+    texts = unpack_states(state["envs"])
+    texts[0] = replace(EnvState.from_text(texts[0]), **changes).to_text()
+    return {"envs": pack_states(texts), "obs": state["obs"]}
 
 
 def test_a_state_with_other_physics_is_refused() -> None:
@@ -145,9 +144,9 @@ def test_a_state_with_other_physics_is_refused() -> None:
     with closing(compiled(PLAIN, 2)) as env:
         env.start(1, StepBuffers.allocate(env.env_spec, 2))
         state = env.get_state()
-        saved = Record.of_text(unpack(state["envs"])[0]).env
+        saved = EnvState.from_text(unpack_states(state["envs"])[0]).env
         saved[0]["attributes"]["gravity"] = 1.62
-        with pytest.raises(BriskError, match="environment 0 is not that of a gym:CartPole-v1"):
+        with pytest.raises(BriskError, match="other constants than gym:CartPole-v1"):
             env.set_state(changed(state, env=saved))
     with (
         closing(compiled(PLAIN, 3)) as other,

@@ -14,13 +14,13 @@ from gymnasium.wrappers import TransformReward
 
 from briskrl.core.errors import ConfigError
 from briskrl.envs.gym.backend_selection import choose
-from briskrl.envs.gym.compiled.lookup import offer
+from briskrl.envs.gym.compiled.registry import find_compiled
 from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.gym.env_factory import EnvRecipe
+from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.make import make_env
 
 COMPILED = GymConfig(backend="compiled")
-PLAIN = EnvRecipe("CartPole-v1")
+PLAIN = EnvFactory("CartPole-v1")
 
 
 class OtherCartPole(CartPoleEnv):
@@ -52,7 +52,7 @@ def test_auto_takes_the_compiled_version_and_says_why(member: str) -> None:
     env: Any = make_env(f"gym:{member}", 4)
     (told,) = env.notes
     assert type(env).__name__ == "GymCompiledEnv"
-    assert "equal to it to the bit in 4,096 steps" in told
+    assert "bit-identical in 4,096 steps" in told
     assert told.endswith("so compiled.")
     env.close()
 
@@ -65,18 +65,18 @@ def test_asked_for_by_name_it_is_taken_without_a_word() -> None:
 
 
 def test_by_name_it_is_refused_where_there_is_none() -> None:
-    with pytest.raises(ConfigError, match=r"MountainCar-v0 has no compiled .* none has been"):
+    with pytest.raises(ConfigError, match=r"MountainCar-v0 has no compiled .* none exists"):
         make_env("gym:MountainCar-v0", 2, config=COMPILED)
 
 
 def assert_refused(why: str) -> None:
     """Auto falls back and tells, and asking by name is an error that says the same."""
-    found = offer(PLAIN)
-    assert found.stand_in is None
-    assert why in found.refused
+    found = find_compiled(PLAIN)
+    assert found.version is None
+    assert why in found.reason
     backend, told = choose(PLAIN, 8)
     assert backend == "sync"
-    assert f"The compiled version of gym:CartPole-v1 is not used: {found.refused}. " in told
+    assert f"The compiled version of gym:CartPole-v1 is not used: {found.reason}. " in told
     assert told.endswith("so sync.")
     with pytest.raises(ConfigError, match="no compiled version that may be used") as error:
         make_env("gym:CartPole-v1", 2, config=COMPILED)
@@ -103,7 +103,7 @@ def test_another_class_or_maker_under_the_id_is_left_alone(
     table: dict[str, Any], maker: Any
 ) -> None:
     register(entry_point=maker)
-    assert offer(PLAIN).stand_in is None
+    assert find_compiled(PLAIN).version is None
     backend, told = choose(PLAIN, 8)
     assert backend == "sync"
     assert "compiled" not in told
@@ -160,7 +160,7 @@ def test_another_reward_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     patched(monkeypatch, "step", pay_for_falling)
     assert_refused("reward in step")
     monkeypatch.undo()
-    assert offer(PLAIN).stand_in is not None
+    assert find_compiled(PLAIN).version is not None
 
 
 def test_one_that_raises_where_play_seldom_comes_is_left_to_the_others(

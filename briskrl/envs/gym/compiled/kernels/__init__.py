@@ -1,1 +1,1 @@
-"""Compiled steps of Gymnasium environments."""
+"""Kernels of the compiled Gymnasium environments."""
