@@ -28,7 +28,7 @@ import numpy as np
 from msgspec import Meta
 
 from briskrl.bench.compare import PairedComparison
-from briskrl.cli.train import read_words
+from briskrl.cli.train import parse_args
 from briskrl.tuning.config import TuneConfig
 from briskrl.tuning.run import find_space, tune
 from briskrl.tuning.space import Point
@@ -79,7 +79,7 @@ def measure(points: list[Point], trials: Trials, rounds: int) -> dict[Point, flo
 
 
 def main(argv: list[str]) -> None:
-    config, args = read_words(argv, prog="tune_grid.py", own=GridConfig)
+    config, args = parse_args(argv, prog="tune_grid.py", own=GridConfig)
     bench: GridConfig = args.own
     space = find_space(config, TuneConfig())
     begin = time.perf_counter()

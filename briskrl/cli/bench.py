@@ -16,7 +16,7 @@ from briskrl.bench.config import (
     WildfireBench,
 )
 from briskrl.cli.flags import Parser, add_flags, flag_layer, flag_name
-from briskrl.cli.tables import tell
+from briskrl.cli.tables import print_result
 from briskrl.core.config import build, field_hints
 from briskrl.core.errors import BriskError, ConfigError, nearest
 from briskrl.core.format import columns
@@ -269,7 +269,9 @@ def _wildfire(words: list[str]) -> int:
     bench = build(WildfireBench, flag_layer(args, {"": WildfireBench}).values)
     from briskrl.bench.wildfire import measure_wildfire
 
-    return tell(lambda: measure_wildfire(bench), as_json=args.json, wait_s=bench.seconds + 5)
+    return print_result(
+        lambda: measure_wildfire(bench), as_json=args.json, wait_s=bench.seconds + 5
+    )
 
 
 def _env(words: list[str]) -> int:
@@ -298,18 +300,20 @@ def _env(words: list[str]) -> int:
     from briskrl.bench.env import measure_env
 
     wait_s = bench.seconds + 1
-    return tell(lambda: measure_env(bench, name, settings), as_json=args.json, wait_s=wait_s)
+    return print_result(
+        lambda: measure_env(bench, name, settings), as_json=args.json, wait_s=wait_s
+    )
 
 
 def _train(words: list[str]) -> int:
     if "-h" in words or "--help" in words:
         print(TRAIN_HELP)
         return 0
-    from briskrl.cli.train import read_words
+    from briskrl.cli.train import parse_args
 
     if not any(word.partition("=")[0] in ("--config", "--steps") for word in words):
         words = [*words, "--steps", str(TRAIN_STEPS)]
-    config, args = read_words(words)
+    config, args = parse_args(words)
     if config.run_dir is not None or args.print_config:
         raise ConfigError(
             "bench train keeps no run and prints no settings: leave out --run-dir and "
@@ -317,7 +321,9 @@ def _train(words: list[str]) -> int:
         )
     from briskrl.bench.train import measure_train
 
-    return tell(lambda: measure_train(config), as_json=args.json, wait_s=(config.steps or 0) / 4e4)
+    return print_result(
+        lambda: measure_train(config), as_json=args.json, wait_s=(config.steps or 0) / 4e4
+    )
 
 
 def _legacy(words: list[str]) -> int:
@@ -326,7 +332,7 @@ def _legacy(words: list[str]) -> int:
     bench = build(LegacyBench, flag_layer(args, {"": LegacyBench}).values)
     measure_legacy = _from_checkout("legacy").measure_legacy
     wait_s = 2 * (bench.slices + 1) * bench.seconds + 5
-    return tell(lambda: measure_legacy(bench), as_json=args.json, wait_s=wait_s)
+    return print_result(lambda: measure_legacy(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _peers(words: list[str]) -> int:
@@ -336,7 +342,7 @@ def _peers(words: list[str]) -> int:
     measure_peers = _from_checkout("peers").measure_peers
     sides = {"dqn": 3, "ppo": 6, "whole": 3, "step": 2, None: 9}[bench.only]
     wait_s = sides * (bench.slices + 1) * bench.seconds + 10
-    return tell(lambda: measure_peers(bench), as_json=args.json, wait_s=wait_s)
+    return print_result(lambda: measure_peers(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _from_checkout(name: str) -> ModuleType:
@@ -350,7 +356,7 @@ def _rollout(words: list[str]) -> int:
     from briskrl.bench.rollout import measure_rollout
 
     wait_s = (bench.slices + 1) * bench.seconds + 5
-    return tell(lambda: measure_rollout(bench), as_json=args.json, wait_s=wait_s)
+    return print_result(lambda: measure_rollout(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _engines(words: list[str]) -> int:
@@ -360,7 +366,7 @@ def _engines(words: list[str]) -> int:
     from briskrl.bench.engines import measure_engines
 
     wait_s = 16 * (bench.slices + 1) * bench.seconds + 20
-    return tell(lambda: measure_engines(bench), as_json=args.json, wait_s=wait_s)
+    return print_result(lambda: measure_engines(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _backends(words: list[str]) -> int:
@@ -370,7 +376,7 @@ def _backends(words: list[str]) -> int:
     from briskrl.bench.backends import measure_backends
 
     wait_s = 8 * (bench.slices + 1) * bench.seconds + 5
-    return tell(lambda: measure_backends(bench), as_json=args.json, wait_s=wait_s)
+    return print_result(lambda: measure_backends(bench), as_json=args.json, wait_s=wait_s)
 
 
 def _ratio(words: list[str]) -> int:
@@ -391,7 +397,7 @@ def _machine(words: list[str]) -> int:
     bench = build(MachineBench, flag_layer(args, {"": MachineBench}).values)
     from briskrl.bench.machine import measure
 
-    return tell(lambda: measure(bench), as_json=args.json, wait_s=bench.seconds + 2)
+    return print_result(lambda: measure(bench), as_json=args.json, wait_s=bench.seconds + 2)
 
 
 def _parser(name: str, told: str, examples: str, cls: type, *, places: str = "") -> Parser:

@@ -119,7 +119,7 @@ def _subject(target: str | None, words: list[str]) -> tuple[Any, TrainConfig | N
         from briskrl.doctor.legacy import LegacySubject
 
         return LegacySubject(), None
-    from briskrl.cli.train import read_words
+    from briskrl.cli.train import parse_args
 
     folder = None if target is None else find_folder(target)
     if folder is not None:
@@ -128,7 +128,7 @@ def _subject(target: str | None, words: list[str]) -> tuple[Any, TrainConfig | N
         words = ["--config", target, *words]
     elif target is not None:
         words = [target, *words]
-    config, asked = read_words(words)
+    config, asked = parse_args(words)
     if asked.print_config:
         raise ConfigError("--print-config belongs to brisk train.")
     from briskrl.doctor.train_target import TrainSubject

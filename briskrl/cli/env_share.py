@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from briskrl.bench.config import ShareBench
 from briskrl.cli.flags import Parser, add_flags
-from briskrl.cli.tables import tell
-from briskrl.cli.train import read_words
+from briskrl.cli.tables import print_result
+from briskrl.cli.train import parse_args
 from briskrl.core.errors import ConfigError
 
 HELP = """\
@@ -37,12 +37,12 @@ def run(argv: list[str]) -> int:
     for flag in sorted(flags & {"--run-dir", "--print-config"}):
         raise ConfigError(f"bench env-share keeps no run: leave out {flag}.")
     words = argv if flags & {"--config", "--algo"} else [*argv, "--algo", "ppo"]
-    config, args = read_words(words, prog="brisk bench env-share", own=ShareBench)
+    config, args = parse_args(words, prog="brisk bench env-share", own=ShareBench)
     bench: ShareBench = args.own
     from briskrl.bench.env_share import measure_share
 
     wait_s = 2 * (bench.slices + 1) * bench.seconds + 5
-    return tell(lambda: measure_share(config, bench), as_json=args.json, wait_s=wait_s)
+    return print_result(lambda: measure_share(config, bench), as_json=args.json, wait_s=wait_s)
 
 
 def _parser() -> Parser:

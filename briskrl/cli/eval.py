@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
-from briskrl.cli.eval_targets import load_agent, read_words
+from briskrl.cli.eval_targets import load_agent, parse_args
 from briskrl.cli.flags import Parser
 
 if TYPE_CHECKING:
@@ -50,15 +50,15 @@ def run(argv: list[str]) -> int:
     parser = Parser("brisk eval", "Measure how well a run plays, on fresh games.", EXAMPLES)
     parser.usage = "brisk eval RUN|ENV [options]"
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    words = read_words(parser, argv, EvalOptions)
-    options = words.options
-    agent, name = load_agent(words, options.player, options.seed)
+    parsed = parse_args(parser, argv, EvalOptions)
+    options = parsed.options
+    agent, name = load_agent(parsed, options.player, options.seed)
     if options.suite is not None:
-        return _run_suite(agent, name, options, as_json=words.args.json)
+        return _run_suite(agent, name, options, as_json=parsed.args.json)
     from briskrl.training.evaluate import evaluate_agent
 
     result = evaluate_agent(agent, episodes=options.episodes or EPISODES, seed=options.seed)
-    if words.args.json:
+    if parsed.args.json:
         print(json.dumps(result.as_json(), allow_nan=False))
     else:
         print(f"{name} on {agent.env}: {result.episodes:,} games, seed {options.seed}")

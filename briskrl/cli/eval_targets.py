@@ -23,7 +23,7 @@ RANDOM = "random"
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ParsedArgs:
     """What `eval` and `play` were asked to do."""
 
     target: Path | str
@@ -35,7 +35,7 @@ class Words:
     args: argparse.Namespace
 
 
-def read_words(parser: Parser, argv: list[str], options: type) -> Words:
+def parse_args(parser: Parser, argv: list[str], options: type) -> ParsedArgs:
     """Parse a target, the command's own flags and, for an environment, its flags.
 
     Args:
@@ -65,10 +65,10 @@ def read_words(parser: Parser, argv: list[str], options: type) -> Words:
     if isinstance(target, str):
         env = build(classes["env_config"], values)
     assert target is not None
-    return Words(target, chosen, env, args)
+    return ParsedArgs(target, chosen, env, args)
 
 
-def load_agent(words: Words, player: str, seed: int) -> tuple[Agent, str]:
+def load_agent(parsed: ParsedArgs, player: str, seed: int) -> tuple[Agent, str]:
     """The player the words ask for, and what to call it.
 
     Raises:
@@ -76,13 +76,13 @@ def load_agent(words: Words, player: str, seed: int) -> tuple[Agent, str]:
     """
     from briskrl.training.evaluate import Agent, load_policy
 
-    if isinstance(words.target, Path):
+    if isinstance(parsed.target, Path):
         if player != "auto":
             raise ConfigError(
-                f"--player {player} is for environments; {words.target} has a policy of its own."
+                f"--player {player} is for environments; {parsed.target} has a policy of its own."
             )
-        return load_policy(words.target), str(words.target)
-    env, config = words.target, words.env_config
+        return load_policy(parsed.target), str(parsed.target)
+    env, config = parsed.target, parsed.env_config
     players = ENVS.get(env).players
     if player == "auto":
         player = next(iter(players), RANDOM)
@@ -97,9 +97,9 @@ def load_agent(words: Words, player: str, seed: int) -> tuple[Agent, str]:
 
 def _target(parser: Parser, argv: list[str]) -> Path | str | None:
     """What the first plain word means; None if only the help is wanted."""
-    words = [word for word in argv if word not in ("-h", "--help")]
-    if words != argv:
-        plain = [word for word in words if not word.startswith("-")]
+    parsed = [word for word in argv if word not in ("-h", "--help")]
+    if parsed != argv:
+        plain = [word for word in parsed if not word.startswith("-")]
         return find_target(plain[0]) if plain else None
     return find_target(parser.parse_known_args(argv)[0].TARGET)
 

@@ -139,20 +139,20 @@ def flag_layer(args: argparse.Namespace, classes: Mapping[str, type]) -> Layer:
             cls = classes[section]
             hint = field_hints(cls)[field_aliases(cls).get(name, name)]
             word = ",".join(raw) if isinstance(raw, list) else raw
-            setting = Setting(read_word(word, hint), flag)
+            setting = Setting(parse_value(word, hint), flag)
         target = layer.tables.setdefault(section, {}) if section else layer.values
         target[name] = setting
     return layer
 
 
-def read_word(word: str, hint: Any) -> Any:
+def parse_value(word: str, hint: Any) -> Any:
     """The value a word stands for under a type; the word itself if it stands for none."""
     for kind in _kinds(hint):
         if get_origin(kind) is dict:
             return _table(word)
         if get_origin(kind) is tuple:
             inner = get_args(kind)[0]
-            return [read_word(part.strip(), inner) for part in word.split(",") if part.strip()]
+            return [parse_value(part.strip(), inner) for part in word.split(",") if part.strip()]
         if get_origin(kind) is Literal:
             # Choices may be numbers.
             named = {str(choice): choice for choice in get_args(kind)}

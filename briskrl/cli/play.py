@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from briskrl.cli.eval_targets import load_agent, read_words
+from briskrl.cli.eval_targets import load_agent, parse_args
 from briskrl.cli.flags import Parser
 from briskrl.core.errors import BriskError, ConfigError
 
@@ -71,11 +71,11 @@ def run(argv: list[str]) -> int:
     """Show or write the games."""
     parser = Parser("brisk play", "Watch a game in the terminal, or write it as a GIF.", EXAMPLES)
     parser.usage = "brisk play RUN|ENV [options]"
-    words = read_words(parser, argv, PlayOptions)
-    options = words.options
+    parsed = parse_args(parser, argv, PlayOptions)
+    options = parsed.options
     if options.gif is not None:
         _check_gif(Path(options.gif))
-    agent, _ = load_agent(words, options.player, options.seed)
+    agent, _ = load_agent(parsed, options.player, options.seed)
     if options.gif is None:
         show(games(agent, "ansi", options), options.fps)
     else:

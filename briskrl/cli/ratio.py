@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from briskrl.bench.config import RatioBench
 from briskrl.cli.flags import Parser, add_flags
-from briskrl.cli.train import read_words
+from briskrl.cli.train import parse_args
 from briskrl.core.errors import ConfigError
 from briskrl.core.format import columns, count
 
@@ -55,7 +55,7 @@ def run(argv: list[str]) -> int:
     for flag in sorted(flags & {"--run-dir", "--train-steps-ratio", "--print-config"}):
         raise ConfigError(f"bench ratio keeps no run and sets the ratio: leave out {flag}.")
     words = argv if flags & {"--config", "--steps"} else [*argv, "--steps", str(STEPS)]
-    config, args = read_words(words, prog="brisk bench ratio", own=RatioBench)
+    config, args = parse_args(words, prog="brisk bench ratio", own=RatioBench)
     bench: RatioBench = args.own
     from briskrl.bench.ratio import measure_ratios
     from briskrl.plots import check_plot_path, ratio_curves

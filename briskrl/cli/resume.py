@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from briskrl.cli.flags import Parser, read_word
+from briskrl.cli.flags import Parser, parse_value
 from briskrl.cli.targets import find_run
 from briskrl.core.config import Setting, build, field_hints
 from briskrl.training.config import TrainConfig
@@ -33,15 +33,15 @@ def run(argv: list[str]) -> int:
     args = parser.parse(argv)
     folder = find_run(args.RUN)
     steps = None if args.steps is None else _steps(args.steps)
-    from briskrl.cli.run_command import drive
+    from briskrl.cli.run_command import run_with_progress
     from briskrl.training.loop import resume
 
-    return drive(
+    return run_with_progress(
         lambda reporter: resume(folder, steps=steps, engine=args.engine, reporter=reporter),
         as_json=args.json,
     )
 
 
 def _steps(word: str) -> int | None:
-    value = read_word(word, field_hints(TrainConfig)["steps"])
+    value = parse_value(word, field_hints(TrainConfig)["steps"])
     return build(TrainConfig, {"steps": Setting(value, "--steps")}).steps

@@ -24,7 +24,7 @@ EXIT_CODES = {"finished": 0, "sigint": 130, "sigterm": 143}
 """How a run ended, as the shell sees it."""
 
 
-def drive(work: Callable[[Reporter], RunResult], *, as_json: bool) -> int:
+def run_with_progress(work: Callable[[Reporter], RunResult], *, as_json: bool) -> int:
     """Run `work` with a reporter; prints the answer and returns the exit code."""
     stream = progress_stream(as_json=as_json)
     reporter = make_reporter(stream)

@@ -13,7 +13,7 @@ from briskrl.core.config import field_defaults, field_docs
 from briskrl.core.format import columns, count, shares
 
 
-def tell(measure: Callable[[], Any], *, as_json: bool, wait_s: float) -> int:
+def print_result(measure: Callable[[], Any], *, as_json: bool, wait_s: float) -> int:
     """Measure, and print what came out."""
     if sys.stderr.isatty():
         print(f"measuring, about {wait_s:.0f} s of CPU ...", file=sys.stderr, flush=True)

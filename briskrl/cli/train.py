@@ -52,17 +52,17 @@ class Choice:
 
 def run(argv: list[str]) -> int:
     """Train, or print the settings that would be trained with."""
-    config, args = read_words(argv)
+    config, args = parse_args(argv)
     if args.print_config:
         print(json.dumps(to_dict(config)) if args.json else to_toml(config).rstrip("\n"))
         return 0
-    from briskrl.cli.run_command import drive
+    from briskrl.cli.run_command import run_with_progress
     from briskrl.training.loop import train
 
-    return drive(lambda reporter: train(config, reporter=reporter), as_json=args.json)
+    return run_with_progress(lambda reporter: train(config, reporter=reporter), as_json=args.json)
 
 
-def read_words(
+def parse_args(
     argv: list[str], *, prog: str = "brisk train", own: type | None = None
 ) -> tuple[TrainConfig, argparse.Namespace]:
     """The complete config that the words ask for, and the command's own flags.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from briskrl.cli.flags import Parser, add_flags, show
 from briskrl.cli.progress import command_name
-from briskrl.cli.train import read_words
+from briskrl.cli.train import parse_args
 from briskrl.core.config import to_toml
 from briskrl.core.config_file import PARSERS
 from briskrl.core.errors import ConfigError
@@ -61,7 +61,7 @@ def run(argv: list[str]) -> int:
     if not argv or "-h" in argv or "--help" in argv:
         print(_parser().format_help())
         return 0
-    config, args = read_words(_with_file(argv), prog="brisk tune", own=TuneConfig)
+    config, args = parse_args(_with_file(argv), prog="brisk tune", own=TuneConfig)
     settings: TuneConfig = args.own
     if args.print_config:
         raise ConfigError("brisk tune prints what it finds: leave out --print-config.")

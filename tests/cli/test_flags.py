@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from briskrl.algos.registry import ALGOS
-from briskrl.cli.flags import Parser, add_flags, clashes, flag_layer, flag_name, read_word, show
+from briskrl.cli.flags import Parser, add_flags, clashes, flag_layer, flag_name, parse_value, show
 from briskrl.cli.main import main
-from briskrl.cli.train import RESERVED, read_words
+from briskrl.cli.train import RESERVED, parse_args
 from briskrl.core.config import Setting, field_hints, to_dict
 from briskrl.core.errors import BriskError
 from briskrl.envs.registry import ENVS
@@ -77,7 +77,7 @@ def test_flags_that_take_no_word_do_so_in_every_environment_and_algorithm() -> N
     ],
 )
 def test_words_become_values(word: str, hint: Any, value: object) -> None:
-    read = read_word(word, hint)
+    read = parse_value(word, hint)
     assert read == value
     assert type(read) is type(value)
 
@@ -100,7 +100,7 @@ def test_the_environment_is_found_wherever_it_stands() -> None:
         ["--double", "snake", "--lr=1e-3"],
         ["--lr", "1e-3", "--double", "--env", "snake"],
     ):
-        config, _ = read_words(words)
+        config, _ = parse_args(words)
         assert (config.env, config.algo_config.lr, config.algo_config.double) == (
             "snake",
             1e-3,
@@ -110,7 +110,7 @@ def test_the_environment_is_found_wherever_it_stands() -> None:
 
 def test_two_different_environments_are_refused() -> None:
     with pytest.raises(BriskError, match="Two environments"):
-        read_words(["snake", "--env", "other"])
+        parse_args(["snake", "--env", "other"])
 
 
 def test_flags_win_over_files_and_later_files_over_earlier(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_flags_win_over_files_and_later_files_over_earlier(tmp_path: Path) -> No
     first.write_text('env = "snake"\nalgo = "c51"\nseed = 1\nsteps = 10\n[algo_config]\nlr = 0.5\n')
     second.write_text("steps: 20\nalgo_config:\n  gamma: 0.5\n  net: [8]\n")
     words = ["--config", str(first), "--config", str(second), "--net", "4,4"]
-    config, _ = read_words(words)
+    config, _ = parse_args(words)
     algo = config.algo_config
     assert (config.algo, config.seed, config.steps) == ("c51", 1, 20)
     assert (algo.lr, algo.gamma, algo.net, algo.atoms) == (0.5, 0.5, (4, 4), 51)
@@ -141,7 +141,7 @@ def as_words(config: TrainConfig) -> list[str]:
 @settings(max_examples=50)
 @given(config=train_configs(curriculum=False))
 def test_any_config_survives_being_typed_as_flags(config: TrainConfig) -> None:
-    assert read_words(as_words(config))[0] == config
+    assert parse_args(as_words(config))[0] == config
 
 
 FLAGS = ["--lr", "--obs", "--net", "--double", "--no-warmup", "--algo", "--config", "--seed"]

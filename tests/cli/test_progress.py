@@ -14,7 +14,7 @@ from briskrl.cli.progress import (
     summary,
     title,
 )
-from briskrl.cli.run_command import drive
+from briskrl.cli.run_command import run_with_progress
 from briskrl.training.evaluate import EvalResult
 from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult
 
@@ -200,7 +200,7 @@ def test_how_a_run_stopped_decides_the_exit_code_and_the_last_line(
         reporter.on_end(result)
         return result
 
-    assert drive(work, as_json=True) == code
+    assert run_with_progress(work, as_json=True) == code
     last = capsys.readouterr().err.splitlines()[-1]
     assert (last == "brisk resume 'runs/my run'") == (stopped != "finished")
 
@@ -217,5 +217,5 @@ def test_the_terminal_is_given_back_when_a_run_fails(monkeypatch: pytest.MonkeyP
         raise RuntimeError("lost")
 
     with pytest.raises(RuntimeError, match="lost"):
-        drive(work, as_json=False)
+        run_with_progress(work, as_json=False)
     assert stream.getvalue().count("\x1b[?25l") == stream.getvalue().count("\x1b[?25h") > 0

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.cli.flags import read_word
+from briskrl.cli.flags import parse_value
 from briskrl.cli.main import main
-from briskrl.cli.train import read_words
+from briskrl.cli.train import parse_args
 from briskrl.core.config_file import read_file
 from briskrl.core.errors import BriskError
 from briskrl.envs.gym.config import GymConfig
@@ -18,7 +18,7 @@ from briskrl.training.resolve import load_config, resolve
 
 
 def train_words(*words: str) -> GymConfig:
-    config = read_words(["gym:CartPole-v1", *words])[0].env_config
+    config = parse_args(["gym:CartPole-v1", *words])[0].env_config
     assert isinstance(config, GymConfig)
     return config
 
@@ -43,13 +43,13 @@ def test_arguments_are_json_or_pairs(words: list[str], table: dict[str, object])
 
 @pytest.mark.parametrize("word", ["zz", "{oops", "=3"])
 def test_arguments_that_are_neither_are_refused(word: str) -> None:
-    assert read_word(word, dict[str, object]) == word
+    assert parse_value(word, dict[str, object]) == word
     with pytest.raises(BriskError, match="a table of keys and values"):
         train_words("--env-args", word)
 
 
 def test_flags_of_one_family_may_come_before_its_name() -> None:
-    config, _ = read_words(["--backend", "sync", "--max-steps", "7", "gym:CartPole-v1"])
+    config, _ = parse_args(["--backend", "sync", "--max-steps", "7", "gym:CartPole-v1"])
     assert config.env == "gym:CartPole-v1"
     assert (config.env_config.backend, config.env_config.max_steps) == ("sync", 7)
 
