@@ -141,7 +141,7 @@ class OurRounds:
         self.rounds = max(1, round(bench.seconds * speed / terms.ours.rollout))
         self.speeds: list[float] = []
         """Steps per CPU second of the turns."""
-        self.notes = tuple(getattr(self._loop.trainer.env, "notes", ()))
+        self.notes = tuple(self._loop.trainer.env.notes)
         """What the environments tell about how they are stepped."""
 
     def turn(self) -> None:

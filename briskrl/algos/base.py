@@ -1,34 +1,34 @@
-"""What the training loop asks of an algorithm and of the policy that comes out of it."""
+"""The contracts that training requires of an algorithm and of the policy it produces."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from briskrl.algos.engines import Engines
-from briskrl.algos.flops import Flops
 from briskrl.core.counters import Counters
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, Minibatch, Rollout, State
 
+if TYPE_CHECKING:
+    from briskrl.algos.engines import Engines
+    from briskrl.algos.flops import Flops
+    from briskrl.memory.kernels.prioritized_sampling import PrioritizedSampler
+    from briskrl.parallel.native_worker import Subject, Work
+    from briskrl.parallel.worker import Sign
+
 
 class Algorithm(Protocol):
-    """Networks, optimizer and loss; it knows nothing about envs, files or processes."""
+    """Networks, optimizer and loss; knows nothing about environments, files or processes."""
 
     engines: Engines[Any]
-    """Who can compute it, and who does."""
+    """The available implementations of the arithmetic, and the one in use."""
 
     def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
-        """Decide for N environments, exploring; writes `out`."""
-        ...
-
-    def behavior_cloning(self) -> AbstractContextManager[None]:
-        """While entered, updates imitate whoever filled the memory."""
+        """Write exploring actions for N environments into `out`."""
         ...
 
     def flops(self, num_envs: int) -> Flops:
-        """How much arithmetic acting and learning are, with so many environments."""
+        """Floating-point operations of acting and of one update, with `num_envs` environments."""
         ...
 
     def progress(self, counters: Counters) -> dict[str, float]:
@@ -36,23 +36,28 @@ class Algorithm(Protocol):
         ...
 
     def state(self) -> dict[str, State]:
-        """Everything that decides future updates; part "model" is what a policy needs. Copies."""
+        """Everything that decides future updates; "model" is what a policy needs. Copies."""
         ...
 
     def load_state(self, state: dict[str, State]) -> None:
-        """Continue from what `state` gave."""
+        """Continue from what `state` returned."""
         ...
 
 
-class OffPolicy(Algorithm, Protocol):
-    """Learns from transitions that a replay memory hands out in any order."""
+class OffPolicyAlgorithm(Algorithm, Protocol):
+    """Learns from transitions sampled from a replay buffer."""
+
+    @property
+    def compiled_updates(self) -> CompiledUpdates | None:
+        """The fast update path; None where the current engine has none."""
+        ...
 
     def update(self, batch: Batch, updates: int, counters: Counters) -> Floats:
         """Do the first `updates` gradient updates of `batch`, in order.
 
         Returns:
-            (K, B) size of each transition's error, valid until the next call; zeros if the config
-            asks for a memory that wants no feedback.
+            (K, B) absolute TD errors, valid until the next call; may be zeros if the memory wants
+            no feedback.
 
         Raises:
             DivergedError: Several updates in a row were not finite.
@@ -60,20 +65,92 @@ class OffPolicy(Algorithm, Protocol):
         ...
 
 
-class OnPolicy(Algorithm, Protocol):
-    """Learns from whole rollouts, the newest of which its own policy has just collected."""
+class CompiledUpdates(Protocol):
+    """Gradient updates in compiled code, which another thread can run without the interpreter.
+
+    `prepare`, then `run` on the task it returns, then `finish` do what `update` of the algorithm
+    does. While another thread runs a task, this thread may act with a frozen copy of the network
+    (`freeze_actor`), prepare the next batch (`precompute_targets`) and share the work under way
+    (`help_until`). None of this changes results.
+    """
+
+    run: Work
+    """Kernel (task, number) that does the updates of a prepared task."""
+
+    @property
+    def updates(self) -> int:
+        """Updates done so far."""
+        ...
+
+    def prepare(self, batch: Batch, updates: int, counters: Counters) -> Subject:
+        """The task of doing the first `updates` updates of `batch`."""
+        ...
+
+    def finish(self, batch: Batch, updates: int) -> None:
+        """Count the updates of a task that has run.
+
+        Raises:
+            DivergedError: Several updates in a row were not finite.
+        """
+        ...
+
+    def update_prioritized(
+        self, sampler: PrioritizedSampler, batch: Batch, updates: int, counters: Counters
+    ) -> None:
+        """Sample a batch, update, and set priorities, `updates` times in one compiled call."""
+        ...
+
+    def precompute_targets(
+        self, batch: Batch, updates: int, *, started: int, finished: int
+    ) -> Subject | None:
+        """Compute the TD targets of `batch` that do not depend on the updates under way.
+
+        Args:
+            batch: The batch to learn from next; no other thread uses it.
+            updates: Updates that will be done on it.
+            started: Updates that were done when those under way began.
+            finished: Updates that will have been done when those under way end.
+
+        Returns:
+            The task of these updates; None if they cannot be prepared before they begin.
+        """
+        ...
+
+    def prefetch(self, batch: Batch, number: int) -> None:
+        """Allow the task of `batch` to begin early under `number`; see NativeWorker.prefetch."""
+        ...
+
+    def discard_precomputed(self) -> None:
+        """Drop precomputed targets and prefetched tasks, because batch or networks change."""
+        ...
+
+    def freeze_actor(self, batch: Batch) -> None:
+        """Act with the present network until `unfreeze_actor`; a thread updates on `batch`."""
+        ...
+
+    def unfreeze_actor(self) -> None:
+        """Act with the updated network again."""
+        ...
+
+    def help_until(self, batch: Batch, end: Sign) -> None:
+        """Share the updates under way on `batch` until the other thread signals their end."""
+        ...
+
+
+class OnPolicyAlgorithm(Algorithm, Protocol):
+    """Learns from whole rollouts, the newest of which its current policy has collected."""
 
     def compute_advantages(self, rollouts: Sequence[Rollout], counters: Counters) -> None:
-        """Fill in what learning needs: values, weights, anchors, advantages, returns.
+        """Fill in values, old log probabilities, importance weights, advantages and returns.
 
         Args:
             rollouts: The newest first; older ones only if the config reuses them.
-            counters: How far the run is.
+            counters: Progress of the run.
         """
         ...
 
     def update(self, batch: Minibatch, counters: Counters) -> bool:
-        """Do one gradient update, unless the policy has moved as far as it may.
+        """Do one gradient update, unless the policy has moved as far as it may (target KL).
 
         Returns:
             Whether the update was done and learning from these rollouts should go on.
@@ -85,18 +162,19 @@ class OnPolicy(Algorithm, Protocol):
 
 
 class Policy(Protocol):
-    """An agent that only acts; those that are trained are FittingPolicy, too."""
+    """An agent that acts without exploring: a trained network or a hand-written player."""
+
+    @property
+    def restart(self) -> Callable[[Bools], None] | None:
+        """Clears the memory of the games in a mask (N,) that begin anew; None without a memory."""
+        ...
 
     def act(self, obs: Array, mask: Bools | None) -> Array:
         """Greedy actions (N,) or (N, D) for observations (N, *obs)."""
         ...
 
-
-class FittingPolicy(Policy, Protocol):
-    """A trained agent, whose network may serve other sizes than it was trained with."""
-
-    def fitted(self, spec: EnvSpec) -> FittingPolicy:
-        """The same agent for environments that look like `spec`.
+    def fitted(self, spec: EnvSpec) -> Policy:
+        """The same agent for environments of `spec`, whose board may have another size.
 
         Raises:
             ConfigError: Its network cannot be used there.

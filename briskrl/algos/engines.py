@@ -1,4 +1,4 @@
-"""Which engine computes: torch, the reference for any network and device, or the fused one."""
+"""The engines that compute an algorithm: torch, for any network and device, or the fused one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Engine(Protocol):
     """What all engines have in common."""
 
     def refresh(self) -> None:
-        """Take notice that somebody else has changed the networks."""
+        """Update derived data after the networks were changed from outside."""
         ...
 
     def drain(self) -> dict[str, float]:
-        """Means since the last call."""
+        """Mean metrics since the last call."""
         ...
 
 
@@ -27,18 +27,18 @@ Kind = TypeVar("Kind", bound=Engine)
 
 
 class Engines(Generic[Kind]):
-    """The engines that can compute an algorithm's networks, and the one that does.
+    """The engines that can compute an algorithm's networks, and the one in use.
 
-    They share parameters and optimizer, so a run may change from one to the other at any time.
+    They share parameters and optimizer, so a run may switch from one to the other at any time.
 
     Args:
-        compute: How to compute; says which engine is wanted.
-        torch: Builds torch's engine.
-        fused: Builds the fused engine.
+        compute: Device, precision and the engine asked for.
+        torch: Builds the reference engine.
+        fused: Builds the fused engine; None if the algorithm has none.
         refusal: Why the fused engine cannot compute these networks; None if it can.
 
     Raises:
-        ConfigError: The fused engine is wanted and cannot do it.
+        ConfigError: The fused engine is asked for and cannot be used.
     """
 
     def __init__(
@@ -46,10 +46,14 @@ class Engines(Generic[Kind]):
         compute: Compute,
         *,
         torch: Callable[[], Kind],
-        fused: Callable[[], Kind],
-        refusal: str | None,
+        fused: Callable[[], Kind] | None = None,
+        refusal: str | None = None,
     ) -> None:
-        self._builders: dict[EngineName, Callable[[], Kind]] = {"torch": torch, "fused": fused}
+        self._builders: dict[EngineName, Callable[[], Kind]] = {"torch": torch}
+        if fused is None:
+            refusal = refusal or "the algorithm has no fused engine"
+        else:
+            self._builders["fused"] = fused
         self._built: dict[EngineName, Kind] = {}
         self.refusal = compute.fused_refusal or refusal
         """Why the fused engine cannot be used; None if it can."""
@@ -64,16 +68,16 @@ class Engines(Generic[Kind]):
 
     @property
     def name(self) -> EngineName:
-        """The engine that computes."""
+        """Name of the engine in use."""
         return self._name
 
     @property
     def now(self) -> Kind:
-        """The engine that computes."""
+        """The engine in use."""
         return self._now
 
     def use(self, name: EngineName) -> None:
-        """Let an engine compute from now on."""
+        """Switch to an engine, building it on first use."""
         if name not in self._built:
             self._built[name] = self._builders[name]()
         self._name = name

@@ -1,4 +1,14 @@
-"""The algorithms by name; importing this imports none of them."""
+"""The algorithms by name; importing this imports none of them.
+
+A new algorithm needs three things: a settings dataclass, a function `build_components(config,
+context)` (see `briskrl.algos.components`) and a policy class. It becomes available to `train`,
+`resume`, `evaluate` and the command line with
+
+    ALGOS.add("my-algo", AlgoEntry(summary=..., config="my.module:MyConfig", ...))
+
+or, for an installed package, through the entry-point group `briskrl.algorithms`, whose entries are
+addresses of AlgoEntry objects. `tests/training/toy_algorithm.py` is a complete example.
+"""
 
 from __future__ import annotations
 
@@ -11,32 +21,33 @@ from briskrl.core.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class AlgoEntry:
-    """One preset: a config class, what it switches on there, and the code that runs it."""
+    """One preset: a settings class, the settings it changes, and the code that runs it."""
 
     summary: str
+    """One line for listings."""
     config: str
-    """Address of the settings class."""
-    factory: str
-    """Address of the Algorithm: factory(config, spec, streams, compute)."""
+    """Address "module:Class" of the settings dataclass; importing it must be cheap."""
+    build: str
+    """Address of the function build_components(config, context) -> Components."""
     policy: str
-    """Address of the Policy: policy(config, obs, action, arrays)."""
+    """Address of the Policy class: policy(config, obs, action, arrays)."""
     preset: dict[str, object] = field(default_factory=dict)
     """Settings of the algorithm that differ from the class's defaults."""
     run_preset: dict[str, object] = field(default_factory=dict)
-    """Settings of the run that suit it better than the run's own defaults."""
+    """Settings of the run that differ from the run's own defaults."""
 
 
 ALGOS: Registry[AlgoEntry] = Registry("algorithm")
 
 _DQN_SUMMARIES = {
-    "dqn": "Deep Q-learning with a replay memory and a target network",
-    "double-dqn": "DQN whose targets do not overestimate",
-    "dueling-dqn": "DQN with separate value and advantage",
-    "per-dqn": "Double DQN that replays surprising transitions more often",
+    "dqn": "Deep Q-learning with a replay buffer and a target network",
+    "double-dqn": "DQN with double Q-learning targets",
+    "dueling-dqn": "DQN with separate value and advantage heads",
+    "per-dqn": "Double DQN with prioritized experience replay",
     "nstep-dqn": "DQN with 3-step returns",
-    "noisy-dqn": "DQN that explores by learnt noise",
-    "c51": "DQN that learns the distribution of returns",
-    "rainbow": "All of the DQN family's improvements together",
+    "noisy-dqn": "DQN that explores with noisy layers",
+    "c51": "Categorical DQN: learns the distribution of returns",
+    "rainbow": "All of the above extensions of DQN together",
 }
 
 for _name, _preset in DQN_PRESETS.items():
@@ -45,16 +56,16 @@ for _name, _preset in DQN_PRESETS.items():
         AlgoEntry(
             summary=_DQN_SUMMARIES[_name],
             config="briskrl.algos.dqn.config:DQNConfig",
-            factory="briskrl.algos.dqn.agent:DQN",
+            build="briskrl.algos.dqn.agent:build_components",
             policy="briskrl.algos.dqn.policy:QPolicy",
             preset=_preset,
         ),
     )
 
 _ON_POLICY_SUMMARIES = {
-    "ppo": "Proximal policy optimization: several cautious passes over every rollout",
-    "a2c": "Advantage actor-critic: one step per short rollout",
-    "reinforce": "Policy gradient on whole returns, with a learnt baseline",
+    "ppo": "Proximal policy optimization: several clipped passes over every rollout",
+    "a2c": "Advantage actor-critic: one update per short rollout",
+    "reinforce": "Policy gradient on Monte Carlo returns, with a learned baseline",
 }
 
 for _name, _preset in PPO_PRESETS.items():
@@ -63,10 +74,11 @@ for _name, _preset in PPO_PRESETS.items():
         AlgoEntry(
             summary=_ON_POLICY_SUMMARIES[_name],
             config="briskrl.algos.ppo.config:PPOConfig",
-            factory="briskrl.algos.ppo.agent:PPO",
+            build="briskrl.algos.ppo.agent:build_components",
             policy="briskrl.algos.ppo.policy:StochasticPolicy",
             preset=_preset,
-            # PPO takes few large steps, which many games steady; the others take many small ones.
+            # PPO does few large updates, which many environments make less noisy; the others do
+            # many small ones.
             run_preset={"num_envs": 1024 if _name == "ppo" else 64},
         ),
     )

@@ -28,6 +28,10 @@ class PaddedCartPole:
         threads: Threads for large batches.
     """
 
+    notes: tuple[str, ...] = ()
+    codec = None
+    async_env = None
+
     def __init__(self, spec: EnvSpec, num_envs: int, *, threads: int = 1) -> None:
         if not isinstance(spec.action, DiscreteSpec) or spec.action.n < 2 or spec.obs.size < 4:
             raise ConfigError(

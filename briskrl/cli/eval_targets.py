@@ -15,6 +15,7 @@ from briskrl.envs.registry import ENVS
 from briskrl.training.resolve import env_config_class
 
 if TYPE_CHECKING:
+    from briskrl.core.spec import EnvSpec
     from briskrl.core.types import Array, Bools
     from briskrl.training.evaluate import Agent
 
@@ -107,6 +108,8 @@ def _target(parser: Parser, argv: list[str]) -> Path | str | None:
 class RandomPolicy:
     """Takes any legal action with equal chance."""
 
+    restart = None
+
     def __init__(self, env: str, config: Any, seed: int) -> None:
         from briskrl.core.rng import Streams
         from briskrl.envs.make import make_env
@@ -115,6 +118,10 @@ class RandomPolicy:
         self._action = probe.env_spec.action
         probe.close()
         self._rng = Streams(seed)["random player"]
+
+    def fitted(self, spec: EnvSpec) -> RandomPolicy:
+        """The same player, which needs no network of the right size."""
+        return self
 
     def act(self, obs: Array, mask: Bools | None) -> Array:
         """Actions (N,) or (N, D) for observations (N, *obs)."""

@@ -114,7 +114,7 @@ def _open(agent: Agent, mode: str) -> Any:
 
 def _one_game(agent: Agent, env: Any, buffers: Any) -> Iterator[Frame]:
     board = not agent.env.startswith("gym:")
-    if restart := getattr(agent.policy, "restart", None):
+    if restart := agent.policy.restart:
         restart(buffers.terminated | True)
     yield Frame(_picture(env, buffers, None), None, board)
     while True:

@@ -125,9 +125,9 @@ class IdleLearner:
         return self._learner.batch
 
     @property
-    def rehearsal_steps(self) -> int:
+    def warmup_steps(self) -> int:
         """As before."""
-        return self._learner.rehearsal_steps
+        return self._learner.warmup_steps
 
     def learn(self, updates: int) -> None:
         """Count the updates, and make room for the next rollout."""
@@ -135,9 +135,9 @@ class IdleLearner:
             self._forget()
         self._counters.updates += updates
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """As before: the warm-up compiles and chooses."""
-        self._learner.rehearse()
+        self._learner.warm_up()
 
 
 class SilentLog:

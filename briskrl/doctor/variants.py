@@ -23,7 +23,7 @@ class Lab:
     """Changes of every loop's parts, made before all else."""
     engine: str = ""
     """Who computes, once a loop was made."""
-    refusal: str = ""
+    refusal: str | None = None
     """Why the fused engine cannot."""
     env_notes: list[str] = field(default_factory=list)
     """What the environments said when they were made."""

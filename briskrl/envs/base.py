@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from briskrl.core.spec import EnvSpec
@@ -31,6 +31,27 @@ class VecEnv(Protocol):
     @property
     def num_envs(self) -> int:
         """N."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences about how the environments are run, to be shown once."""
+        ...
+
+    @property
+    def codec(self) -> ObsCodec | None:
+        """Rebuilds observations and masks from codes, to the bit; used if the spec has codes.
+
+        `start` and `step_into` then write the codes into `StepBuffers.code`, if that is there.
+        """
+        ...
+
+    @property
+    def async_env(self) -> AsyncVecEnv | None:
+        """This environment for trainers that act for the envs that are ready first.
+
+        None if all envs step together; otherwise `step_into` may be missing.
+        """
         ...
 
     def start(self, seed: int, out: StepBuffers) -> None:
@@ -58,27 +79,32 @@ class VecEnv(Protocol):
         ...
 
 
-class CodedVecEnv(VecEnv, Protocol):
-    """An environment whose observations have a short form: `env_spec.code_words` is above 0.
-
-    `start` and `step_into` write it into `StepBuffers.code`, wherever there is such a buffer.
-    """
+class AsyncVecEnv(Protocol):
+    """N environments that step by themselves: `send` starts steps, `recv` returns finished ones."""
 
     @property
-    def codec(self) -> ObsCodec:
-        """Rebuilds observations and masks from codes, to the bit."""
+    def env_spec(self) -> EnvSpec:
+        """Shapes, dtypes and promises of one environment."""
         ...
 
+    @property
+    def num_envs(self) -> int:
+        """N."""
+        ...
 
-class PartialVecEnv(VecEnv, Protocol):
-    """An environment that can also hand over whichever envs are ready first.
+    @property
+    def min_ready(self) -> int:
+        """How many envs a trainer should wait for."""
+        ...
 
-    Where `partial` is True trainers are to use `send` and `recv`; `step_into` may then be missing.
-    """
+    @property
+    def lockstep(self) -> bool:
+        """Whether no env can rest while the others go on."""
+        ...
 
-    partial: bool
-    min_ready: int
-    """How many envs a trainer should wait for."""
+    def start(self, seed: int, out: StepBuffers) -> None:
+        """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
+        ...
 
     def send(self, actions: Array, ids: Ints) -> None:
         """Start a step in the envs `ids` (M,), with actions (M,)."""
@@ -86,4 +112,8 @@ class PartialVecEnv(VecEnv, Protocol):
 
     def recv(self, min_ready: int, timeout: float | None, out: StepBuffers) -> Ints:
         """Wait until `min_ready` envs have finished; fills the first rows of `out`, returns ids."""
+        ...
+
+    def drain_stats(self) -> EpisodeStats:
+        """Episodes finished since the last call."""
         ...

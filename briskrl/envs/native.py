@@ -22,7 +22,15 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from briskrl.core.spec import DiscreteSpec, EnvSpec, SubsetSpec
-from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers, action_layout
+from briskrl.core.types import (
+    Array,
+    Bools,
+    EpisodeStats,
+    Ints,
+    ObsCodec,
+    StepBuffers,
+    action_layout,
+)
 from briskrl.envs.crew import CAN_SHARE, Crew, new_board
 from briskrl.envs.episode_log import Aggregates, EpisodeLog
 from briskrl.envs.kernels import episode_log as episode_log_kernels
@@ -121,9 +129,21 @@ class NativeVecEnv(VectorEnv[Array, Array, Array]):
         self._checked: StepBuffers | None = None
         self._seeded = np.zeros(num_envs, np.bool_)
         self._started = False
+        self.notes: list[str] = []
+        """Sentences about how the environments are run, to be shown once."""
         self.render_mode: str | None = None
         self.render_index: int | None = None
         self.cell_px = 16
+
+    @property
+    def codec(self) -> ObsCodec | None:
+        """See VecEnv.codec."""
+        return None
+
+    @property
+    def async_env(self) -> None:
+        """All envs step together."""
+        return None
 
     def _pass(
         self, actions: Ints, out: StepBuffers, low: int, high: int, lane: int, phase: int

@@ -10,6 +10,7 @@ from briskrl.core.errors import ConfigError, nearest
 from briskrl.core.registry import Registry, load_object
 
 if TYPE_CHECKING:
+    from briskrl.core.spec import EnvSpec
     from briskrl.core.types import Array, Bools
     from briskrl.envs.base import VecEnv
 
@@ -43,6 +44,10 @@ class HandWritten:
     def act(self, obs: Array, mask: Bools | None) -> Array:
         """Actions (N,) for observations (N, *obs)."""
         return self._decide(obs)
+
+    def fitted(self, spec: EnvSpec) -> HandWritten:
+        """The same player, which needs no network of the right size."""
+        return self
 
 
 @dataclass(frozen=True, slots=True)

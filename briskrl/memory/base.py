@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from briskrl.core.types import (
     StepBuffers,
     StepSlot,
 )
+
+if TYPE_CHECKING:
+    from briskrl.memory.kernels.prioritized_sampling import PrioritizedSampler
 
 
 class Memory(ChunkSource, Protocol):
@@ -89,6 +92,19 @@ class ReplayMemory(Memory, Protocol):
 
     def sample(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
         """Fill the first `updates` batches of `out`."""
+        ...
+
+    def sampler(
+        self, rng: np.random.Generator, updates: int, out: Batch
+    ) -> PrioritizedSampler | None:
+        """What compiled code needs to do `sample` and `feedback` itself, update by update.
+
+        Pass it to `sync_back` afterwards. None if this memory cannot be sampled by compiled code.
+        """
+        ...
+
+    def sync_back(self, sampler: PrioritizedSampler) -> None:
+        """Take over what compiled code has changed in a sampler."""
         ...
 
     def feedback(self, out: Batch, updates: int, errors: Floats) -> None:

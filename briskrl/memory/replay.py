@@ -160,6 +160,12 @@ class ReplayBuffer:
     def feedback(self, out: Batch, updates: int, errors: Floats) -> None:
         """Errors change nothing here."""
 
+    def sampler(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
+        """Uniform batches do not depend on updates, so they are sampled beforehand."""
+
+    def sync_back(self, sampler: object) -> None:
+        """There are no samplers."""
+
     def draw(self, rng: np.random.Generator, updates: int, out: Batch) -> NDArray[np.float64]:
         """Numbers in [0, 1) for `updates` batches, (K, B), valid until the next call.
 

@@ -7,7 +7,7 @@ import numpy as np
 from briskrl.core.counters import Counters
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import Bools, Decision, EpisodeStats, Ints, State, StepBuffers
-from briskrl.envs.base import PartialVecEnv
+from briskrl.envs.base import AsyncVecEnv
 from briskrl.memory.base import Memory
 from briskrl.training.collector import Actor, load_view, saved_view
 
@@ -25,19 +25,17 @@ class AsyncCollector:
         memory: Where transitions go.
         timer: Where the time is counted.
         counters: Where progress is counted.
-        min_ready: How many environments to wait for.
         on_policy: Whether only what the present policy did may be stored.
     """
 
     def __init__(
         self,
-        env: PartialVecEnv,
+        env: AsyncVecEnv,
         actor: Actor,
         memory: Memory,
         timer: PhaseTimer,
         counters: Counters,
         *,
-        min_ready: int,
         on_policy: bool,
     ) -> None:
         self._env = env
@@ -45,9 +43,9 @@ class AsyncCollector:
         self._memory = memory
         self._timer = timer
         self._counters = counters
-        self._min_ready = min_ready
+        self._min_ready = env.min_ready
         self._on_policy = on_policy
-        self._lockstep = bool(getattr(env, "lockstep", False))
+        self._lockstep = env.lockstep
         spec, num_envs = env.env_spec, env.num_envs
         self.now = StepBuffers.allocate(spec, num_envs)
         """Row i: what env i acts on next, or acts on if it is at work."""

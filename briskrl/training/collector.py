@@ -58,12 +58,12 @@ class Collector:
     """Steps all environments once per call, with buffers allocated once."""
 
     def __init__(
-        self, env: VecEnv, actor: Actor, rows: StepSlots, timer: PhaseTimer, counters: Counters
+        self, env: VecEnv, actor: Actor, slots: StepSlots, timer: PhaseTimer, counters: Counters
     ) -> None:
         self._env = env
-        self._rows = rows
+        self._slots = slots
         # Looked up once: what a step of the loop does besides acting and stepping adds up.
-        self._calls = (rows.next_slot, actor.act, env.step_into, rows.advance, env.drain_stats)
+        self._calls = (slots.next_slot, actor.act, env.step_into, slots.advance, env.drain_stats)
         self._num_envs = env.num_envs
         self._timer = timer
         self._spans = [timer[phase] for phase in (Phase.ACT, Phase.ENV, Phase.STORE, Phase.LOG)]
@@ -72,7 +72,7 @@ class Collector:
     @property
     def now(self) -> StepBuffers:
         """What is acted on next."""
-        return self._rows.next_slot().before
+        return self._slots.next_slot().before
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
@@ -87,9 +87,9 @@ class Collector:
 
     def collect(self) -> tuple[int, EpisodeStats]:
         """Advance every environment by one transition; returns N and the episodes that ended."""
-        next_row, act, step_into, advance, drain_stats = self._calls
+        next_slot, act, step_into, advance, drain_stats = self._calls
         now, counters = self._timer.clock, self._counters
-        row = next_row()
+        row = next_slot()
         before, decision = row.before, row.decision
         begin = now()
         act(before.obs, before.mask, counters, decision)

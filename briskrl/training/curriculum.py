@@ -49,13 +49,13 @@ class Curriculum:
         self._begin()
 
     @property
-    def present(self) -> Stage | None:
-        """The stage under way; None for the task itself."""
+    def current(self) -> Stage | None:
+        """The current stage; None for the task itself."""
         return self._stages[self.stage] if self.stage < len(self._stages) else None
 
     def describe(self) -> str:
         """The stage in words."""
-        stage = self.present
+        stage = self.current
         if stage is None:
             return "the task itself"
         settings = ", ".join(f"{name} {value}" for name, value in stage.env.items())
@@ -67,7 +67,7 @@ class Curriculum:
 
     def observe(self, collected: int, ended: EpisodeStats) -> bool:
         """Take in an iteration of the present stage; whether it has just been mastered."""
-        stage = self.present
+        stage = self.current
         if stage is None:
             return False
         self._steps += collected
@@ -94,7 +94,7 @@ class Curriculum:
 
     def _begin(self) -> None:
         self._steps = 0
-        stage = self.present
+        stage = self.current
         self._recent = RecentEpisodes(1 if stage is None else stage.window)
 
     def _is_mastered(self, stage: Stage) -> bool:

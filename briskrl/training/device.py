@@ -37,10 +37,12 @@ def keep_freed_memory() -> None:
     time. Nothing is done where the allocator is another one. This stays when a run is over: the
     allocator adapts its own limits only until somebody sets them.
     """
-    allocator = ctypes.CDLL(None)
-    if hasattr(allocator, "mallopt"):
-        allocator.mallopt(_TRIM_THRESHOLD, KEPT_BYTES)
-        allocator.mallopt(_MMAP_THRESHOLD, LARGEST_KEPT)
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except AttributeError:
+        return
+    mallopt(_TRIM_THRESHOLD, KEPT_BYTES)
+    mallopt(_MMAP_THRESHOLD, LARGEST_KEPT)
 
 
 class Arithmetic:

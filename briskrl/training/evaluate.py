@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from briskrl.core.config import build, settings
 from briskrl.core.errors import ConfigError, RunFolderError, nearest
 from briskrl.core.registry import load_object
 from briskrl.core.rng import derive_seed
-from briskrl.core.spec import ArraySpec, EnvSpec, action_from_dict
-from briskrl.core.types import JSON, Bools, StepBuffers
+from briskrl.core.spec import ArraySpec, action_from_dict
+from briskrl.core.types import JSON, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.evaluation_suites import Games, Report, Suite
 from briskrl.envs.make import make_env
@@ -29,6 +29,15 @@ from briskrl.training.storage.run_dir import RunDir
 
 MAX_ENVS = 256
 """Episodes played side by side."""
+
+
+@runtime_checkable
+class HasEvaluationSettings(Protocol):
+    """An environment config that differs between training and evaluation."""
+
+    def for_evaluation(self) -> Any:
+        """The config to evaluate with."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +119,13 @@ def play_games(agent: Agent, *, episodes: int, seed: int) -> Games:
     taking whichever episodes end first would favour short ones.
     """
     num_envs = min(episodes, MAX_ENVS)
-    settings_for = getattr(agent.env_config, "for_evaluation", lambda: agent.env_config)
-    env = make_env(agent.env, num_envs, config=settings_for())
+    config = agent.env_config
+    if isinstance(config, HasEvaluationSettings):
+        config = config.for_evaluation()
+    env = make_env(agent.env, num_envs, config=config)
     base = derive_seed(seed, "evaluate")
     try:
-        policy = fitting(agent.policy, env.env_spec)
+        policy = agent.policy.fitted(env.env_spec)
         with _one_thread():
             waves = [
                 _first_episodes(policy, env, base + first)[: episodes - first]
@@ -123,16 +134,6 @@ def play_games(agent: Agent, *, episodes: int, seed: int) -> Games:
     finally:
         env.close()
     return Games(*np.concatenate(waves).T)
-
-
-def fitting(policy: Policy, spec: EnvSpec) -> Policy:
-    """The policy for environments that look like `spec`; hand-written players fit as they are.
-
-    Raises:
-        ConfigError: Its network cannot be used there.
-    """
-    fitted: Callable[[EnvSpec], Policy] | None = getattr(policy, "fitted", None)
-    return policy if fitted is None else fitted(spec)
 
 
 @contextmanager
@@ -157,7 +158,7 @@ def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float6
     env.drain_stats()
     games = np.full((env.num_envs, 4), np.nan)
     missing = env.num_envs
-    restart: Callable[[Bools], None] | None = getattr(policy, "restart", None)
+    restart = policy.restart
     if restart:
         restart(np.ones(env.num_envs, np.bool_))
     while missing:

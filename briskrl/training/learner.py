@@ -1,31 +1,24 @@
-"""Learning: from the memory to the algorithm, in the way that suits both."""
+"""Do the updates that are due: from the memory to the algorithm."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol
 
 import numpy as np
 
-from briskrl.algos.base import OffPolicy, OnPolicy
+from briskrl.algos.base import CompiledUpdates
+from briskrl.algos.components import OffPolicyComponents, OnPolicyComponents
 from briskrl.core.counters import Counters
 from briskrl.core.phase import Phase, PhaseTimer
-from briskrl.core.registry import Registry
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Batch, Minibatch
-from briskrl.memory.base import ReplayMemory, RolloutMemory
 
-if TYPE_CHECKING:
-    from briskrl.algos.dqn.agent import DQN
-    from briskrl.algos.dqn.fused_engine import PackedTask
-    from briskrl.memory.prioritized import PrioritizedReplay
+MAX_UPDATES_PER_SAMPLE, MAX_BYTES_PER_SAMPLE = 32, 64 << 20
+"""Bounds of the batch buffers when many updates are due at once; bytes are those of obs."""
 
-MAX_UPDATES_PER_DRAW, MAX_BYTES_PER_DRAW = 32, 64 << 20
-"""Bound the batch buffers when many updates are due at once; bytes are those of observations."""
-
-REHEARSED_UPDATES = 16
+WARMUP_UPDATES = 16
 """Enough for torch's allocator and thread-local caches to settle."""
 
 
@@ -34,56 +27,53 @@ class Learner(Protocol):
 
     @property
     def batch(self) -> Batch | Minibatch:
-        """What the last update learnt from."""
+        """The batch of the last update."""
         ...
 
     @property
-    def rehearsal_steps(self) -> int:
-        """Vector steps that must be in the memory before `rehearse`."""
+    def warmup_steps(self) -> int:
+        """Vector steps that must be in the memory before `warm_up`."""
         ...
 
     def learn(self, updates: int) -> None:
         """Do `updates` gradient updates; 0 does nothing."""
         ...
 
-    def rehearse(self) -> None:
-        """Go through everything that learning calls, on whatever is in the memory."""
+    def warm_up(self) -> None:
+        """Run all code that learning runs, on whatever is in the memory."""
         ...
 
 
-class ReplayLearner:
-    """Draws batches from a replay memory.
+class OffPolicyLearner:
+    """Samples batches from a replay buffer and updates on them.
 
-    All updates that are due are drawn at once, except from memories whose priorities change with
-    every update: those are drawn one by one, so that each draw sees the latest errors. Where the
-    updates are compiled, that is done within one compiled call as well, with the same results.
+    All updates that are due are sampled at once, except from memories whose priorities change with
+    every update: those are sampled one by one, so that each sample sees the latest TD errors.
+    Compiled updates do that within one call, with the same results.
     """
 
     def __init__(
         self,
-        algo: OffPolicy,
-        memory: ReplayMemory,
+        components: OffPolicyComponents,
         rng: np.random.Generator,
         timer: PhaseTimer,
         counters: Counters,
         *,
         spec: EnvSpec,
         num_envs: int,
-        batch_size: int,
-        window: int,
     ) -> None:
-        self._algo = algo
-        self._memory = memory
+        self._algo, self._memory = components.algo, components.memory
         self._rng = rng
         self._timer = timer
         self._counters = counters
-        batch_bytes = batch_size * spec.obs.size * spec.obs.dtype.itemsize
-        room = max(1, min(MAX_UPDATES_PER_DRAW, MAX_BYTES_PER_DRAW // batch_bytes))
-        at_once = not memory.wants_feedback or "fused" in algo.engines.candidates
-        self.batch = Batch.allocate(spec, room if at_once else 1, batch_size)
-        self._spare: Batch | None = None
-        self._allocate = partial(Batch.allocate, spec, len(self.batch.index), batch_size)
-        self.rehearsal_steps = window + 2 + -(-batch_size // num_envs)
+        size = components.batch_size
+        batch_bytes = size * spec.obs.size * spec.obs.dtype.itemsize
+        room = max(1, min(MAX_UPDATES_PER_SAMPLE, MAX_BYTES_PER_SAMPLE // batch_bytes))
+        at_once = not self._memory.wants_feedback or "fused" in self._algo.engines.candidates
+        self.batch = Batch.allocate(spec, room if at_once else 1, size)
+        self._next_batch: Batch | None = None
+        self._allocate = partial(Batch.allocate, spec, len(self.batch.index), size)
+        self.warmup_steps = components.n_step + 2 + -(-size // num_envs)
 
     def learn(self, updates: int) -> None:
         """Do `updates` gradient updates."""
@@ -93,38 +83,34 @@ class ReplayLearner:
             self._counters.updates += count
             left -= count
 
-    def draw(self, updates: int) -> Batch | None:
-        """Draw for updates to come, while others may still be under way on `batch`.
+    def prefetch(self, updates: int) -> Batch | None:
+        """Sample for the next updates, while others may still be under way on `batch`.
 
         Returns:
-            What was drawn, for `learn_drawn`; None if draws depend on those updates, or if they do
-            not fit into one batch.
+            The sampled batch; None if it depends on the updates under way, or if the updates do not
+            fit into one batch.
         """
         if self._memory.wants_feedback or not 0 < updates <= len(self.batch.index):
             return None
-        self._spare = self._spare or self._allocate()
+        self._next_batch = self._next_batch or self._allocate()
         with self._timer[Phase.SAMPLE]:
-            self._memory.sample(self._rng, updates, self._spare)
-        return self._spare
+            self._memory.sample(self._rng, updates, self._next_batch)
+        return self._next_batch
 
-    def turn_to_drawn(self) -> None:
-        """Have `batch` be what was drawn, and its place free for other draws."""
-        assert self._spare is not None
-        self.batch, self._spare = self._spare, self.batch
+    def swap_batches(self) -> None:
+        """Make the prefetched batch the current `batch`, and free the current one."""
+        assert self._next_batch is not None
+        self.batch, self._next_batch = self._next_batch, self.batch
 
-    def learn_drawn(self, updates: int) -> None:
-        """Do updates that `draw` has drawn for and `turn_to_drawn` has turned to."""
+    def learn_prefetched(self, updates: int) -> None:
+        """Do updates on `batch` that were sampled by `prefetch`."""
         with self._timer[Phase.UPDATE]:
             self._algo.update(self.batch, updates, self._counters)
         self._counters.updates += updates
 
-    def prepare_drawn(self, updates: int) -> PackedTask:
-        """What a service needs to do such updates; `conclude_drawn` follows these."""
-        return cast("DQN", self._algo).prepare(self.batch, updates, self._counters)
-
-    def conclude_drawn(self, updates: int, ns: int) -> None:
-        """A service has done such updates in so many nanoseconds."""
-        cast("DQN", self._algo).conclude(self.batch, updates)
+    def finish_compiled(self, compiled: CompiledUpdates, updates: int, ns: int) -> None:
+        """Count updates on `batch` that another thread has done in `ns` nanoseconds."""
+        compiled.finish(self.batch, updates)
         self._timer[Phase.UPDATE].add(ns)
         self._counters.updates += updates
 
@@ -132,7 +118,7 @@ class ReplayLearner:
         """Do at most `updates` updates; returns how many."""
         memory, timer = self._memory, self._timer
         if memory.wants_feedback:
-            if self._learn_in_turn(updates):
+            if self._learn_compiled(updates):
                 return updates
             updates = 1
         with timer[Phase.SAMPLE]:
@@ -144,90 +130,76 @@ class ReplayLearner:
                 memory.feedback(self.batch, updates, errors)
         return updates
 
-    def _learn_in_turn(self, updates: int) -> bool:
-        """Draw, update and feed back again and again in one compiled call, if that can be done."""
-        if not getattr(self._algo, "takes_loops", False):
+    def _learn_compiled(self, updates: int) -> bool:
+        """Sample, update and feed back in one compiled call; False if that is not available."""
+        compiled = self._algo.compiled_updates
+        if compiled is None:
             return False
-        # Only these runs need the kernel.
-        from briskrl.algos.dqn.kernels.prioritized_updates import update_in_turn
-
         with self._timer[Phase.UPDATE]:
-            memory = cast("PrioritizedReplay", self._memory)
-            source = memory.sampler(self._rng, updates, self.batch)
-            if source is None:
+            sampler = self._memory.sampler(self._rng, updates, self.batch)
+            if sampler is None:
                 return False
-            cast("DQN", self._algo).update_by(
-                partial(update_in_turn, source), self.batch, updates, self._counters
-            )
-            memory.sync_back(source)
+            compiled.update_prioritized(sampler, self.batch, updates, self._counters)
+            self._memory.sync_back(sampler)
         return True
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Do a few updates."""
-        self.learn(REHEARSED_UPDATES)
+        self.learn(WARMUP_UPDATES)
 
 
-class RolloutLearner:
-    """Goes over full rollouts in shuffled minibatches, several times, then begins the next one.
+class OnPolicyLearner:
+    """Goes over full rollouts in shuffled minibatches, several times, then begins the next one."""
 
-    What the environments look like, which all learners are told, it need not know.
-    """
-
-    rehearsal_steps = 2
+    warmup_steps = 2
 
     def __init__(
         self,
-        algo: OnPolicy,
-        memory: RolloutMemory,
+        components: OnPolicyComponents,
         rng: np.random.Generator,
         timer: PhaseTimer,
         counters: Counters,
-        *,
-        epochs: int,
-        minibatches: int,
-        **_: object,
     ) -> None:
-        self._algo = algo
-        self._memory = memory
+        self._algo, self._memory = components.algo, components.memory
         self._rng = rng
         self._timer = timer
         self._counters = counters
-        self._epochs = epochs
-        self._minibatches = minibatches
-        self._last = memory.minibatch(0)
+        self._epochs = components.epochs
+        self._minibatches = components.minibatches
+        self._last = self._memory.minibatch(0)
 
     @property
     def batch(self) -> Minibatch:
-        """What the last update learnt from; a copy."""
+        """The minibatch of the last update; a copy."""
         return self._last.gathered()
 
     def learn(self, updates: int) -> None:
-        """Go over the rollouts; the algorithm may stop before all updates are done."""
+        """Do all epochs on the rollouts; the algorithm may stop before all updates are done."""
         if not updates:
             return
-        self._digest()
+        self._compute_advantages()
         for _ in range(self._epochs):
-            if not self._pass_over(updates // self._epochs):
+            if not self._run_epoch(updates // self._epochs):
                 break
         self._memory.next_rollout()
 
-    def rehearse(self) -> None:
+    def warm_up(self) -> None:
         """Learn from a rollout of which most is still empty."""
         if self._memory.reuses:
             old = replace(self._memory.rollouts()[0], age=1)
             self._algo.compute_advantages([old], self._counters)
-        self._digest()
-        self._pass_over(self._minibatches, most=REHEARSED_UPDATES)
+        self._compute_advantages()
+        self._run_epoch(self._minibatches, most=WARMUP_UPDATES)
 
-    def _digest(self) -> None:
+    def _compute_advantages(self) -> None:
         with self._timer[Phase.UPDATE]:
             self._algo.compute_advantages(self._memory.rollouts(), self._counters)
 
-    def _pass_over(self, parts: int, most: int | None = None) -> bool:
-        """One pass over all steps in a new order; whether learning should go on."""
+    def _run_epoch(self, minibatches: int, most: int | None = None) -> bool:
+        """One pass over all steps in a new order; returns whether learning should go on."""
         with self._timer[Phase.SAMPLE]:
-            self._memory.shuffle(self._rng, parts)
-        for k in range(parts if most is None else min(parts, most)):
+            self._memory.shuffle(self._rng, minibatches)
+        for k in range(minibatches if most is None else min(minibatches, most)):
             self._last = self._memory.minibatch(k)
             with self._timer[Phase.UPDATE]:
                 goes_on = self._algo.update(self._last, self._counters)
@@ -235,8 +207,3 @@ class RolloutLearner:
                 return False
             self._counters.updates += 1
         return True
-
-
-LEARNERS: Registry[Callable[..., Learner]] = Registry("learner")
-LEARNERS.add("replay", ReplayLearner)
-LEARNERS.add("rollout", RolloutLearner)

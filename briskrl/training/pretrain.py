@@ -1,7 +1,8 @@
-"""Learning from a teacher before the first step: its games pass through the normal memory.
+"""Behavior cloning of a teacher before the first step: its games pass through the run's memory.
 
-A rollout memory is filled and learnt from again and again; a replay memory is filled once and keeps
-the teacher's games until newer ones displace them. Nothing of it counts as a step of the run.
+A rollout buffer is filled and learned from again and again; a replay buffer is filled once and
+keeps the teacher's transitions until newer ones displace them. None of it counts as a step of the
+run.
 """
 
 from __future__ import annotations
@@ -9,27 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
+from briskrl.algos.components import OffPolicyComponents, Pretraining
 from briskrl.core.counters import Counters
 from briskrl.core.types import Array, Bools, Decision
 from briskrl.envs.teachers import Teacher, make_teacher
 from briskrl.training.collector import Collecting
 from briskrl.training.trainer import Trainer
 
-UPDATES_AT_ONCE = 64
-"""Updates on replayed transitions between two looks at whether to stop."""
+UPDATES_PER_CHECK = 64
+"""Updates on replayed transitions between two checks of whether to stop."""
 
 NOTE_EVERY_S = 10.0
-"""Seconds between two notes on how far it is."""
+"""Seconds between two notes on the progress."""
 
 
 class TeacherActor:
-    """Decides what a teacher would do; see Algorithm.act."""
+    """Acts as a teacher does; see Algorithm.act."""
 
     def __init__(self, teacher: Teacher) -> None:
         self._teacher = teacher
 
     def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
-        """Write the teacher's actions; chances mean nothing here."""
+        """Write the teacher's actions; log probabilities have no meaning here."""
         out.action[...] = self._teacher.actions()
         out.log_prob.fill(0)
 
@@ -40,40 +42,45 @@ def pretrain(
     note: Callable[[str], None] = lambda text: None,
     stops: Callable[[], bool] = lambda: False,
 ) -> list[float] | None:
-    """Learn from the teacher that the config names, if it names one and that is still to be done.
+    """Imitate the teacher that the config names, if there is one and it was not done before.
 
-    The session is then as if newly started, except for what was learnt: networks, statistics and
-    random streams, and the teacher's transitions in a replay memory.
+    Afterwards the trainer is as if newly started, except for what was learned: networks,
+    statistics and random streams, and the teacher's transitions in a replay buffer.
 
     Args:
         trainer: What to pretrain, started.
-        note: Is told what happens.
-        stops: Whether to give up.
+        note: Receives messages about the progress.
+        stops: Returns whether to stop early.
 
     Returns:
-        How the loss fell: cross entropies, or value and margin losses. None if it was given up; the
-        session is in no state to be saved then.
+        The losses over time: cross entropies, or TD and margin losses. None if it was stopped; the
+        state of the trainer must not be saved then.
     """
-    if trainer.pretrained:
+    settings = trainer.components.pretraining
+    if trainer.pretrained or settings is None:
         return []
-    config = trainer.config
-    name = config.algo_config.pretrain_from
-    note(f"pretraining: {name} plans its games")
-    teacher = make_teacher(config.env, name, trainer.env)
-    counted, earned = trainer.counters.state(), trainer.cadence.state()
+    note(f"pretraining: {settings.teacher} plans its games")
+    teacher = make_teacher(trainer.config.env, settings.teacher, trainer.env)
+    counters_before, schedule_before = trainer.counters.state(), trainer.schedule.state()
     collector = trainer.build_collector(TeacherActor(teacher))
     collector.start(trainer.start_seed)
-    replays = not hasattr(trainer.memory, "next_slot")
-    with trainer.algo.behavior_cloning():
-        losses = (_replayed if replays else _rolled_out)(trainer, collector, note, stops)
+    components = trainer.components
+    off_policy = isinstance(components, OffPolicyComponents)
+    with settings.behavior_cloning():
+        progress = _Progress(settings, note, stops)
+        if isinstance(components, OffPolicyComponents):
+            finished = _clone_replayed(trainer, collector, progress, components)
+        else:
+            finished = _clone_rollouts(trainer, collector, progress)
     played, updates = trainer.counters.env_steps, trainer.counters.updates
-    trainer.counters.load_state(counted)
-    trainer.cadence.load_state(earned)
-    if losses is None:
+    trainer.counters.load_state(counters_before)
+    trainer.schedule.load_state(schedule_before)
+    if not finished:
         return None
-    change = f", loss {losses[0]:.3f} at first, {losses[-1]:.3f} now" if losses else ""
-    note(f"pretrained: {played:,} steps of {name}, {updates:,} updates{change}")
-    if not replays:
+    losses = progress.losses
+    change = f", loss from {losses[0]:.3f} to {losses[-1]:.3f}" if losses else ""
+    note(f"pretrained: {played:,} steps of {settings.teacher}, {updates:,} updates{change}")
+    if not off_policy:
         trainer.memory.clear()
     trainer.algo.progress(trainer.counters)
     trainer.start()
@@ -81,63 +88,57 @@ def pretrain(
     return losses
 
 
-def _rolled_out(
-    trainer: Trainer,
-    collector: Collecting,
-    note: Callable[[str], None],
-    stops: Callable[[], bool],
-) -> list[float] | None:
-    """Imitate whole rollouts until all updates are done; returns their losses."""
-    losses: list[float] = []
-    wanted, counters = trainer.config.algo_config.pretrain_steps, trainer.counters
-    progress = _Progress(wanted, note)
+def _clone_rollouts(trainer: Trainer, collector: Collecting, progress: _Progress) -> bool:
+    """Imitate whole rollouts until all updates are done; returns False if it was stopped."""
+    counters = trainer.counters
     first = counters.updates
-    while counters.updates - first < wanted:
+    while counters.updates - first < progress.total:
         due = 0
         while not due:
-            due = trainer.cadence.due(collector.collect()[0])
+            due = trainer.schedule.due(collector.collect()[0])
         trainer.learner.learn(due)
-        losses.append(trainer.algo.progress(counters)["policy_loss"])
-        progress.tell(counters.updates - first, losses[-1])
-        if stops():
-            return None
-    return losses
+        progress.report(counters.updates - first, trainer.algo.progress(counters))
+        if progress.stops():
+            return False
+    return True
 
 
-def _replayed(
-    trainer: Trainer,
-    collector: Collecting,
-    note: Callable[[str], None],
-    stops: Callable[[], bool],
-) -> list[float] | None:
-    """Fill the memory with the teacher's games, then learn; returns some losses."""
-    config, losses = trainer.config.algo_config, []
+def _clone_replayed(
+    trainer: Trainer, collector: Collecting, progress: _Progress, components: OffPolicyComponents
+) -> bool:
+    """Fill the replay buffer with the teacher's games, then learn; False if it was stopped."""
     collected = 0
-    while collected < min(config.pretrain_transitions, config.buffer_size):
+    while collected < components.pretrain_transitions:
         collected += collector.collect()[0]
-        if stops():
-            return None
+        if progress.stops():
+            return False
     trainer.memory.truncate_episodes(collector.now)
-    progress = _Progress(config.pretrain_steps, note)
-    for left in range(config.pretrain_steps, 0, -UPDATES_AT_ONCE):
-        trainer.learner.learn(min(left, UPDATES_AT_ONCE))
-        losses.append(trainer.algo.progress(trainer.counters)["loss"])
-        progress.tell(config.pretrain_steps - max(0, left - UPDATES_AT_ONCE), losses[-1])
-        if stops():
-            return None
-    return losses
+    for left in range(progress.total, 0, -UPDATES_PER_CHECK):
+        trainer.learner.learn(min(left, UPDATES_PER_CHECK))
+        done = progress.total - max(0, left - UPDATES_PER_CHECK)
+        progress.report(done, trainer.algo.progress(trainer.counters))
+        if progress.stops():
+            return False
+    return True
 
 
 class _Progress:
-    """Says now and then how far it is, if it takes long."""
+    """Collects losses and reports now and then how far pretraining is."""
 
-    def __init__(self, wanted: int, note: Callable[[str], None]) -> None:
-        self._wanted = wanted
+    def __init__(
+        self, settings: Pretraining, note: Callable[[str], None], stops: Callable[[], bool]
+    ) -> None:
+        self.total = settings.updates
+        self.losses: list[float] = []
+        self.stops = stops
+        self._key = settings.loss
         self._note = note
-        self._told = monotonic()
+        self._noted = monotonic()
 
-    def tell(self, done: int, loss: float) -> None:
-        """Say it, unless something has been said lately."""
-        if monotonic() - self._told > NOTE_EVERY_S and done < self._wanted:
-            self._note(f"pretraining: {done:,} of {self._wanted:,} updates, loss {loss:.3f}")
-            self._told = monotonic()
+    def report(self, done: int, metrics: dict[str, float]) -> None:
+        """Keep the loss, and write a note unless the last one is recent."""
+        loss = metrics[self._key]
+        self.losses.append(loss)
+        if monotonic() - self._noted > NOTE_EVERY_S and done < self.total:
+            self._note(f"pretraining: {done:,} of {self.total:,} updates, loss {loss:.3f}")
+            self._noted = monotonic()

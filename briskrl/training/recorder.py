@@ -91,7 +91,7 @@ class RunRecorder:
                 resumed=resumed,
             )
         )
-        for note in getattr(self.trainer.env, "notes", ()):
+        for note in self.trainer.env.notes:
             self.reporter.on_note(note)
         if self.trainer.memory_note is not None:
             self.reporter.on_note(self.trainer.memory_note)
@@ -225,8 +225,8 @@ class RunRecorder:
             episodes=counters.episodes,
             steps_per_episode=counters.env_steps / counters.episodes if counters.episodes else None,
             updates=counters.updates,
-            updates_per_transition=counters.updates / max(1, trainer.cadence.earning),
-            learning_starts=trainer.cadence.starts,
+            updates_per_transition=counters.updates / max(1, trainer.schedule.counted_steps),
+            learning_starts=trainer.schedule.learning_starts,
             wall_s=now.wall_s,
             cpu_s=now.cpu_s,
             warmup_s=self._warmup_s,

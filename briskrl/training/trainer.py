@@ -1,41 +1,39 @@
-"""A run's parts, wired together, and their state as one."""
+"""The objects of one run, wired together; one training iteration; their state as one."""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from briskrl.algos.base import Algorithm
+from briskrl.algos.components import BuildContext, Components, OffPolicyComponents
 from briskrl.algos.registry import ALGOS
 from briskrl.core.counters import Counters
 from briskrl.core.phase import PhaseTimer
 from briskrl.core.registry import load_object
 from briskrl.core.rng import Streams, derive_seed
-from briskrl.core.spec import EnvSpec
 from briskrl.core.types import EpisodeStats, ObsCodec, State
-from briskrl.envs.base import CodedVecEnv, PartialVecEnv, VecEnv
+from briskrl.envs.base import VecEnv
 from briskrl.envs.make import make_env
 from briskrl.envs.teachers import check_teacher
-from briskrl.memory.base import Memory, ReplayMemory, RolloutMemory
-from briskrl.memory.registry import MEMORIES
 from briskrl.nets.compute import Compute
 from briskrl.training.async_collector import AsyncCollector
 from briskrl.training.collector import Actor, Collecting, Collector, DoubleBuffer, StepSlots
 from briskrl.training.config import TrainConfig
 from briskrl.training.curriculum import Curriculum, check_stages
 from briskrl.training.device import Arithmetic, choose_device
-from briskrl.training.learner import LEARNERS, Learner, ReplayLearner
+from briskrl.training.learner import Learner, OffPolicyLearner, OnPolicyLearner
 from briskrl.training.overlap import DeferredSlots, Overlap, check_overlap
 from briskrl.training.resolve import stage_env_config
 from briskrl.training.storage.checkpoint import RunState
-from briskrl.training.update_schedule import SCHEDULES, UpdateSchedule
+from briskrl.training.update_schedule import RatioSchedule, RolloutSchedule, UpdateSchedule
 
 
 class Trainer:
-    """Environment, algorithm, memory, cadence and learner of one run, and one iteration of it.
+    """Environments, algorithm, memory, update schedule and learner of one run.
 
     Args:
-        config: What to train, complete.
-        env: Environments to train on instead of those the config names.
+        config: The complete settings of the run.
+        env: Environments to train on instead of those that the config names.
     """
 
     def __init__(self, config: TrainConfig, env: VecEnv | None = None) -> None:
@@ -46,27 +44,15 @@ class Trainer:
         self.timer = PhaseTimer()
         self.streams = Streams(config.seed)
         check_stages(config)
-        teacher = getattr(config.algo_config, "pretrain_from", None)
-        if teacher is not None:
-            check_teacher(config.env, teacher)
-        self.pretrained = teacher is None
-        """Whether all has been learnt from the teacher, if there is one."""
         self.curriculum = Curriculum(config.curriculum)
         self._env_stage = self.curriculum.stage
         self.env = env or self._make_env()
-        spec = self.env.env_spec
-        compute = Compute(
-            self.device,
-            amp=config.amp,
-            compile=config.compile,
-            # Only the fused engine can act while another thread learns.
-            engine="fused" if config.overlap and config.engine == "auto" else config.engine,
-            threads=config.num_threads,
-            overlap=config.overlap,
-        )
-        self.algo = build_algorithm(config, spec, self.streams, compute)
-        self.memory, self.cadence, self.learner = self._build_parts(spec)
-        self.overlap = self._build_overlap() if config.overlap else None
+        self.components = self._build_components()
+        self.algo: Algorithm = self.components.algo
+        self.memory = self.components.memory
+        self.pretrained = self.components.pretraining is None
+        """Whether pretraining is done, or not asked for."""
+        self.schedule, self.learner, self.overlap = self._build_learner()
         self.collector = self.build_collector()
         self.engine_note = _describe_engine(self.algo)
         """Which engine computes, and why."""
@@ -76,7 +62,7 @@ class Trainer:
 
     @property
     def start_seed(self) -> int:
-        """Seed of the first episodes, which no neighbouring run shares."""
+        """Seed of the first episodes, which differs from that of runs with nearby seeds."""
         return derive_seed(self.config.seed, "env")
 
     def start(self) -> None:
@@ -84,13 +70,13 @@ class Trainer:
         self.collector.start(self.start_seed)
 
     def iterate(self) -> EpisodeStats:
-        """Collect transitions, do the updates due; returns the episodes that ended."""
+        """Collect transitions and do the updates due; returns the episodes that ended."""
         if self.overlap is None:
             self.last_collected, ended = self.collector.collect()
-            self.learner.learn(self.cadence.due(self.last_collected))
+            self.learner.learn(self.schedule.due(self.last_collected))
         else:
             self.last_collected, ended = self.overlap.collect(self.collector)
-            self.overlap.earn(self.cadence.due(self.last_collected))
+            self.overlap.schedule(self.schedule.due(self.last_collected))
         self.counters.iterations += 1
         if self.curriculum.observe(self.last_collected, ended):
             self.curriculum.promote()
@@ -98,20 +84,20 @@ class Trainer:
         return ended
 
     def restart_envs(self) -> None:
-        """Begin new episodes everywhere, for environments that cannot go on where they were."""
-        self._cut()
+        """Begin new episodes everywhere, for environments whose state cannot be restored."""
+        self._end_episodes()
         self.collector.start(derive_seed(self.config.seed, f"env after {self.counters.env_steps}"))
 
     def state(self) -> RunState:
         """Everything that decides how the run goes on."""
         if self.overlap is not None:
-            self.overlap.forget()
+            self.overlap.discard_prefetched()
         bookkeeping = State(
             scalars={
-                "cadence": self.cadence.state(),
+                "cadence": self.schedule.state(),
                 "streams": self.streams.state(),
                 "engine": self.algo.engines.name,
-                "owed": 0 if self.overlap is None else self.overlap.owed,
+                "owed": 0 if self.overlap is None else self.overlap.pending,
                 "pretrained": self.pretrained,
             }
         )
@@ -130,45 +116,45 @@ class Trainer:
         if self.curriculum.stage != self._env_stage:
             self._open_stage()
         bookkeeping = parts["bookkeeping"].scalars
-        self._continue_with(bookkeeping.get("engine"))
+        self._use_saved_engine(bookkeeping.get("engine"))
         self.algo.load_state(parts)
-        # A rollout memory says which of its rows the collector acts on.
+        # A rollout buffer decides which of its slots the collector acts on.
         self.memory.load_state(parts["memory"])
         self.collector.load_state(parts["collector"])
-        self.cadence.load_state(bookkeeping["cadence"])
+        self.schedule.load_state(bookkeeping["cadence"])
         if self.overlap is not None:
-            self.overlap.forget()
-            self.overlap.owed = bookkeeping["owed"]
+            self.overlap.discard_prefetched()
+            self.overlap.pending = bookkeeping["owed"]
         self.streams.load_state(bookkeeping["streams"])
         self.pretrained = bookkeeping.get("pretrained", True)
         self.counters.load_state(counters)
 
     def close(self) -> None:
-        """Release the environments and give the process its settings back."""
+        """Close the environments and restore the process-wide settings."""
         self._arithmetic.restore()
         self.env.close()
 
-    def _continue_with(self, engine: Any) -> None:
-        """Compute with the engine of the saved run, unless another one is asked for."""
+    def _use_saved_engine(self, engine: Any) -> None:
+        """Use the engine of the saved run, unless the config asks for another one."""
         engines = self.algo.engines
         if engine in engines.candidates and engine != engines.name:
             engines.use(engine)
             self.engine_note = f"engine {engine}, as before"
 
     def _enter_stage(self) -> None:
-        self._cut()
+        self._end_episodes()
         self._open_stage()
         self.collector.start(derive_seed(self.config.seed, f"env of stage {self.curriculum.stage}"))
 
-    def _cut(self) -> None:
+    def _end_episodes(self) -> None:
         """End the episodes under way, also in the memory."""
         self.collector.cancel_or_wait()
         if self.overlap is not None:
-            self.overlap.forget()
+            self.overlap.discard_prefetched()
         self.memory.truncate_episodes(self.collector.now)
 
     def _open_stage(self) -> None:
-        """Exchange the environments for those of the present stage."""
+        """Replace the environments by those of the current stage."""
         self.env.close()
         self.env = self._make_env()
         self.collector = self.build_collector()
@@ -179,91 +165,112 @@ class Trainer:
         return make_env(
             config.env,
             config.num_envs,
-            config=stage_env_config(config.env_config, self.curriculum.present),
+            config=stage_env_config(config.env_config, self.curriculum.current),
             threads=config.num_threads,
         )
 
-    def _build_parts(self, spec: EnvSpec) -> tuple[Memory, UpdateSchedule, Learner]:
-        num_envs = self.config.num_envs
-        parts = self.config.algo_config.parts(num_envs)
-        options = parts.memory_options
-        if parts.learner == "replay" and self._codec is not None:
-            options = {**options, "codec": self._codec}
-        memory = MEMORIES.get(parts.memory)(spec=spec, num_envs=num_envs, **options)
-        learner = LEARNERS.get(parts.learner)(
-            self.algo,
-            memory,
-            self.streams["sample"],
-            self.timer,
-            self.counters,
-            spec=spec,
-            num_envs=num_envs,
-            **parts.learner_options,
+    def _build_components(self) -> Components:
+        config = self.config
+        compute = Compute(
+            self.device,
+            amp=config.amp,
+            compile=config.compile,
+            # Only the fused engine can act while another thread learns.
+            engine="fused" if config.overlap and config.engine == "auto" else config.engine,
+            threads=config.num_threads,
+            overlap=config.overlap,
         )
-        return memory, SCHEDULES.get(parts.cadence)(**parts.cadence_options), learner
+        context = BuildContext(
+            spec=self.env.env_spec,
+            num_envs=config.num_envs,
+            streams=self.streams,
+            compute=compute,
+            codec=self._codec,
+        )
+        components: Components = load_object(ALGOS.get(config.algo).build)(
+            config.algo_config, context
+        )
+        if components.pretraining is not None:
+            check_teacher(config.env, components.pretraining.teacher)
+        return components
+
+    def _build_learner(self) -> tuple[UpdateSchedule, Learner, Overlap | None]:
+        parts, rng = self.components, self.streams["sample"]
+        if isinstance(parts, OffPolicyComponents):
+            learner = OffPolicyLearner(
+                parts,
+                rng,
+                self.timer,
+                self.counters,
+                spec=self.env.env_spec,
+                num_envs=self.config.num_envs,
+            )
+            schedule = RatioSchedule(
+                updates_per_step=parts.updates_per_step, learning_starts=parts.learning_starts
+            )
+            overlap = self._build_overlap(parts, learner) if self.config.overlap else None
+            return schedule, learner, overlap
+        if self.config.overlap:
+            check_overlap(on_policy=True, asynchronous=False, compiled=False)
+        rollouts = RolloutSchedule(
+            rollout_steps=parts.rollout_steps,
+            updates=parts.epochs * parts.minibatches,
+            reuse=parts.reuse,
+        )
+        return rollouts, OnPolicyLearner(parts, rng, self.timer, self.counters), None
+
+    def _build_overlap(self, parts: OffPolicyComponents, learner: OffPolicyLearner) -> Overlap:
+        compiled = parts.algo.compiled_updates
+        check_overlap(
+            on_policy=False,
+            asynchronous=self.env.async_env is not None,
+            compiled=compiled is not None,
+        )
+        assert compiled is not None
+        return Overlap(learner, compiled, self.streams["sample"], self.timer, self.counters)
 
     @property
     def _codec(self) -> ObsCodec | None:
-        """What rebuilds observations; codes of several stages would be of different settings."""
-        if not self.env.env_spec.code_words or self.config.curriculum:
-            return None
-        return cast(CodedVecEnv, self.env).codec
+        """Decodes stored observations; codes of several stages would mean different things."""
+        return None if self.config.curriculum else self.env.codec
 
     @property
     def memory_note(self) -> str | None:
-        """How large a memory of codes is; None for others, whose size follows from the settings."""
-        if self._codec is None or hasattr(self.memory, "next_slot"):
+        """Size of a replay buffer that stores codes; None for others, whose size is obvious."""
+        components = self.components
+        if self._codec is None or not isinstance(components, OffPolicyComponents):
             return None
-        memory, spec = cast(ReplayMemory, self.memory), self.env.env_spec
+        memory, spec = components.memory, self.env.env_spec
         whole = spec.obs.size * spec.obs.dtype.itemsize
         return (
             f"memory: {memory.capacity:,} transitions in {memory.nbytes / 1e6:,.0f} MB "
             f"({8 * spec.code_words:,} bytes an observation instead of {whole:,})"
         )
 
-    def _build_overlap(self) -> Overlap:
-        engines = self.algo.engines
-        check_overlap(
-            replays=not hasattr(self.memory, "next_slot"),
-            partial=getattr(self.env, "partial", False),
-            engine=engines.name,
-        )
-        learner = cast(ReplayLearner, self.learner)
-        return Overlap(learner, self.algo, self.streams["sample"], self.timer)
-
     def build_collector(self, actor: Actor | None = None) -> Collecting:
-        """What collects into the memory; `actor` decides instead of the algorithm."""
-        env, memory, actor = self.env, self.memory, actor or self.algo
-        holds_rollouts = hasattr(memory, "next_slot")
-        if getattr(env, "partial", False):
-            partial = cast(PartialVecEnv, env)
+        """What collects into the memory; `actor` acts instead of the algorithm."""
+        env, parts, actor = self.env, self.components, actor or self.algo
+        off_policy = isinstance(parts, OffPolicyComponents)
+        if env.async_env is not None:
             return AsyncCollector(
-                partial,
+                env.async_env,
                 actor,
-                memory,
+                parts.memory,
                 self.timer,
                 self.counters,
-                min_ready=partial.min_ready,
-                on_policy=holds_rollouts,
+                on_policy=not off_policy,
             )
-        rows: StepSlots
-        if holds_rollouts:
-            rows = cast(RolloutMemory, memory)
+        slots: StepSlots
+        if isinstance(parts, OffPolicyComponents):
+            slots = DoubleBuffer(parts.memory, env.env_spec, env.num_envs)
         else:
-            rows = DoubleBuffer(memory, env.env_spec, env.num_envs)
+            slots = parts.memory
         if self.overlap is not None:
-            rows = DeferredSlots(rows, self.overlap, self.timer)
-        return Collector(env, actor, rows, self.timer, self.counters)
+            slots = DeferredSlots(slots, self.overlap, self.timer)
+        return Collector(env, actor, slots, self.timer, self.counters)
 
 
-def build_algorithm(config: TrainConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> Any:
-    """The algorithm that the config names, on or off policy."""
-    factory = load_object(ALGOS.get(config.algo).factory)
-    algo: Algorithm = factory(config.algo_config, spec, streams, compute)
-    return algo
-
-
-def _describe_engine(algo: Any) -> str:
+def _describe_engine(algo: Algorithm) -> str:
     engines = algo.engines
     reason = f" and not fused: {engines.refusal}" if engines.refusal else ""
     return f"engine {engines.name}{reason}"

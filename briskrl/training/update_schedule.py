@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Protocol
-
-from briskrl.core.registry import Registry
 
 
 class UpdateSchedule(Protocol):
     """Turns collected transitions into updates due."""
 
-    starts: int
+    learning_starts: int
     """Transitions collected before any count towards updates."""
 
     @property
-    def earning(self) -> int:
+    def counted_steps(self) -> int:
         """Transitions so far that counted towards updates."""
         ...
 
@@ -36,26 +33,26 @@ class UpdateSchedule(Protocol):
 class RatioSchedule:
     """A fixed number of updates per transition.
 
-    After k transitions past the first `starts`, exactly floor(k * ratio) updates have been issued,
-    however the transitions arrived. The ratio is taken as the decimal number the user wrote, so
-    0.004 is one update in 250 transitions and not the binary fraction nearest to it.
+    After k transitions past the first `learning_starts`, exactly floor(k * ratio) updates have been
+    issued, however the transitions arrived. The ratio is taken as the decimal number the user
+    wrote, so 0.004 is one update in 250 transitions and not the binary fraction nearest to it.
     """
 
-    def __init__(self, *, updates_per_step: float, starts: int) -> None:
+    def __init__(self, *, updates_per_step: float, learning_starts: int) -> None:
         self.ratio = Fraction(repr(updates_per_step))
-        self.starts = starts
+        self.learning_starts = learning_starts
         self._collected = 0
         self._issued = 0
 
     @property
-    def earning(self) -> int:
-        """Transitions collected past `starts`."""
-        return max(0, self._collected - self.starts)
+    def counted_steps(self) -> int:
+        """Transitions collected past `learning_starts`."""
+        return max(0, self._collected - self.learning_starts)
 
     def due(self, collected: int) -> int:
         """Whole updates to do now; the fraction is carried over."""
         self._collected += collected
-        total = self.earning * self.ratio.numerator // self.ratio.denominator
+        total = self.counted_steps * self.ratio.numerator // self.ratio.denominator
         new = total - self._issued
         self._issued = total
         return new
@@ -65,18 +62,18 @@ class RatioSchedule:
         return {"collected": self._collected, "issued": self._issued}
 
     def load_state(self, state: dict[str, int]) -> None:
-        """Continue the saved bookkeeping; a resume never fires a burst."""
+        """Continue the saved bookkeeping; a resume never issues a burst of updates."""
         self._collected = int(state["collected"])
         self._issued = int(state["issued"])
 
 
 class RolloutSchedule:
-    """All updates at once, whenever another rollout's worth of transitions has been collected.
+    """All updates of a rollout at once, whenever its transitions have been collected.
 
-    With `reuse` the rollouts before it are learnt from as well, as soon as there are any.
+    With `reuse` the updates on up to that many older rollouts are added, as soon as there are any.
     """
 
-    starts = 0
+    learning_starts = 0
 
     def __init__(self, *, rollout_steps: int, updates: int, reuse: int) -> None:
         self._rollout_steps = rollout_steps
@@ -85,7 +82,7 @@ class RolloutSchedule:
         self._collected = 0
 
     @property
-    def earning(self) -> int:
+    def counted_steps(self) -> int:
         """All transitions count."""
         return self._collected
 
@@ -101,7 +98,7 @@ class RolloutSchedule:
         if full == before:
             return 0
         if rest:
-            raise ValueError(f"{rest} transitions have run over the end of a rollout.")
+            raise ValueError(f"{rest} transitions were collected past the end of the rollout.")
         return self._updates * min(full, 1 + self._reuse)
 
     def state(self) -> dict[str, int]:
@@ -111,8 +108,3 @@ class RolloutSchedule:
     def load_state(self, state: dict[str, int]) -> None:
         """Continue the saved bookkeeping."""
         self._collected = int(state["collected"])
-
-
-SCHEDULES: Registry[Callable[..., UpdateSchedule]] = Registry("cadence")
-SCHEDULES.add("ratio", RatioSchedule)
-SCHEDULES.add("on-full", RolloutSchedule)

@@ -27,14 +27,14 @@ def warm_up(trainer: Trainer, *, choose: bool = True) -> float:
     begin = perf_counter()
     trainer.start()
     fresh = trainer.state()
-    for _ in range(trainer.learner.rehearsal_steps):
+    for _ in range(trainer.learner.warmup_steps):
         trainer.collector.collect()
     trainer.collector.cancel_or_wait()
     engines = trainer.algo.engines
     chosen, note = engines.name, trainer.engine_note
-    trainer.learner.rehearse()
+    trainer.learner.warm_up()
     if trainer.overlap is not None:
-        trainer.overlap.rehearse()
+        trainer.overlap.warm_up()
     if choose and len(engines.candidates) > 1:
         chosen, note = _choose(_time_engines(trainer))
     trainer.memory.clear()
@@ -58,7 +58,7 @@ def _time_engines(trainer: Trainer) -> dict[EngineName, float]:
         for name in engines.candidates:
             engines.use(name)
             begin = perf_counter()
-            trainer.learner.rehearse()
+            trainer.learner.warm_up()
             best[name] = min(best[name], perf_counter() - begin)
     return best
 

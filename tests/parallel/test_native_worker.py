@@ -35,9 +35,9 @@ def learn(preset, between=None):
             algo.update(batch, 1 + k % 6, Counters())
             continue
         between(service, worker, k)
-        service.begin(run_updates, algo.prepare(batch, 1 + k % 6, Counters()))
+        service.begin(run_updates, algo.compiled_updates.prepare(batch, 1 + k % 6, Counters()))
         assert service.finish()[0] > 0
-        algo.conclude(batch, 1 + k % 6)
+        algo.compiled_updates.finish(batch, 1 + k % 6)
     worker.leave()
     return transitions.parameters(algo)
 
@@ -76,18 +76,18 @@ def announced():
     worker = Worker(1)
     service = NativeWorker(worker)
     # Somebody serves once something was asked for.
-    service.begin(run_updates, algo.prepare(batch, 1, Counters()))
+    service.begin(run_updates, algo.compiled_updates.prepare(batch, 1, Counters()))
     service.finish()
-    algo.conclude(batch, 1)
+    algo.compiled_updates.finish(batch, 1)
     before = transitions.parameters(algo)
     engine = algo.engines.now
     rules = engine._plan_for(batch).context.rules
     number, end = 0, time.monotonic() + 10
     while rules[BEGUN] < max(1, number) and time.monotonic() < end:
         # A thread that has lost its core serves no more until something is asked for.
-        service.begin(run_updates, algo.prepare(batch, 0, Counters()))
+        service.begin(run_updates, algo.compiled_updates.prepare(batch, 0, Counters()))
         service.finish()
-        number = service.prefetch(run_updates, algo.prepare(batch, 2, Counters()))
+        number = service.prefetch(run_updates, algo.compiled_updates.prepare(batch, 2, Counters()))
         engine.prefetch(batch, number)
         time.sleep(0.001)
     assert rules[BEGUN] == rules[PREFETCHED] == number
@@ -99,9 +99,9 @@ def announced():
 
 def finish(algo, batch, service):
     """Parameters after the two updates."""
-    service.begin(run_updates, algo.prepare(batch, 2, Counters()))
+    service.begin(run_updates, algo.compiled_updates.prepare(batch, 2, Counters()))
     service.finish()
-    algo.conclude(batch, 2)
+    algo.compiled_updates.finish(batch, 2)
     return transitions.parameters(algo)
 
 
@@ -162,9 +162,9 @@ def test_batches_may_be_exchanged_for_others():
     for k in range(9):
         batch = transitions.random_batch(env, 2, 20, seed=k)
         plain.update(batch, 2, Counters())
-        service.begin(run_updates, served.prepare(batch, 2, Counters()))
+        service.begin(run_updates, served.compiled_updates.prepare(batch, 2, Counters()))
         service.finish()
-        served.conclude(batch, 2)
+        served.compiled_updates.finish(batch, 2)
     worker.leave()
     assert np.array_equal(transitions.parameters(served), transitions.parameters(plain))
     assert not worker._thread.is_alive()

@@ -23,7 +23,7 @@ N, T = 6, 5
 class CountingEnv:
     """Env i shows (i, steps it has made, its last action); who is ready first is random."""
 
-    partial = True
+    lockstep = False
 
     def __init__(self, min_ready: int) -> None:
         self.min_ready = min_ready
@@ -89,7 +89,6 @@ def collect(memory, env) -> AsyncCollector:
         memory,
         PhaseTimer(),
         Counters(),
-        min_ready=env.min_ready,
         on_policy=isinstance(memory, RolloutBuffer),
     )
     collector.start(3)
@@ -101,12 +100,12 @@ def test_rollouts_hold_every_column_in_order(min_ready):
     env = CountingEnv(min_ready)
     memory = RolloutBuffer(spec=env.env_spec, num_envs=N, steps=T, reuse=0)
     collector = collect(memory, env)
-    cadence = RolloutSchedule(rollout_steps=N * T, updates=3, reuse=0)
+    schedule = RolloutSchedule(rollout_steps=N * T, updates=3, reuse=0)
     for number in range(4):
         due = 0
         while not due:
             count, _ = collector.collect()
-            due = cadence.due(count)
+            due = schedule.due(count)
         assert not env.waiting
         rollout = memory.rollouts()[0]
         first = number * T
@@ -127,12 +126,12 @@ def test_replay_holds_every_transition_once_and_the_ratio_holds(min_ready):
     env = CountingEnv(min_ready)
     memory = ReplayBuffer(spec=env.env_spec, num_envs=N, capacity=N * 64, n_step=1, gamma=1.0)
     collector = collect(memory, env)
-    cadence = RatioSchedule(updates_per_step=0.37, starts=20)
+    schedule = RatioSchedule(updates_per_step=0.37, learning_starts=20)
     written = updates = 0
     while written < N * 30:
         count, _ = collector.collect()
         written += count
-        updates += cadence.due(count)
+        updates += schedule.due(count)
     assert updates == (written - 20) * 37 // 100
     counts = memory.cursor[1]
     assert counts.sum() == written

@@ -43,7 +43,7 @@ def test_a_stage_ends_by_the_mean_score_of_a_whole_window():
     assert not curriculum.observe(10, episodes([5, 5, 4]))
     assert curriculum.observe(10, episodes([6, 6]))
     curriculum.promote()
-    assert curriculum.present is None
+    assert curriculum.current is None
     assert not curriculum.observe(10, episodes([9] * 9))
 
 

@@ -36,12 +36,12 @@ def trained(tmp_path, preset, after_each, target_every=7, **options):
 
 
 def forget(trainer):
-    trainer.overlap.forget()
+    trainer.overlap.discard_prefetched()
 
 
 def forget_now_and_then(trainer):
     if trainer.counters.iterations % 3 == 0:
-        trainer.overlap.forget()
+        trainer.overlap.discard_prefetched()
 
 
 def stay_alone(trainer):

@@ -90,7 +90,7 @@ def test_cloning_lowers_the_cross_entropy_until_the_agent_plays_the_teachers_pla
     with closing(Trainer(complete(config(tmp_path / "run", engine=engine)))) as trainer:
         trainer.start()
         losses = pretrain(trainer)
-        counters, earned = trainer.counters, trainer.cadence.earning
+        counters, earned = trainer.counters, trainer.schedule.counted_steps
     assert losses[0] > 2
     assert losses[-1] < 0.3
     assert counters.env_steps == counters.updates == counters.episodes == earned == 0

@@ -24,7 +24,7 @@ def trainer(algo="rainbow", engine="fused", **options) -> Trainer:
 
 def one_by_one(found: Trainer) -> None:
     """Take the compiled loop away."""
-    found.learner._learn_in_turn = lambda updates: False
+    found.learner._learn_compiled = lambda updates: False
 
 
 def play(found: Trainer) -> dict[str, np.ndarray]:
@@ -45,8 +45,9 @@ def test_the_compiled_loop_changes_nothing(algo):
     together, apart = trainer(algo), trainer(algo)
     one_by_one(apart)
     calls = []
-    update_by = together.algo.update_by
-    together.algo.update_by = lambda *args: (calls.append(args[2]), update_by(*args))
+    compiled = together.algo.compiled_updates
+    update = compiled.update_prioritized
+    compiled.update_prioritized = lambda *args: (calls.append(args[2]), update(*args))
     first, second = play(together), play(apart)
     assert max(calls) > 1
     assert first.keys() == second.keys()
@@ -57,7 +58,7 @@ def test_the_compiled_loop_changes_nothing(algo):
 
 def test_torch_still_draws_one_by_one():
     found = trainer("per-dqn", "torch")
-    assert not found.algo.takes_loops
+    assert found.algo.compiled_updates is None
     assert len(found.learner.batch.index) == 1
     play(found)
 

@@ -17,31 +17,31 @@ RATIOS = st.floats(1e-4, 4.0).map(lambda value: round(value, 6)).filter(lambda v
     arrivals=st.lists(st.integers(0, 4096), max_size=60),
 )
 def test_updates_are_exactly_the_floor_of_transitions_times_ratio(ratio, starts, arrivals):
-    cadence = RatioSchedule(updates_per_step=ratio, starts=starts)
-    issued = sum(cadence.due(count) for count in arrivals)
+    schedule = RatioSchedule(updates_per_step=ratio, learning_starts=starts)
+    issued = sum(schedule.due(count) for count in arrivals)
     earning = max(0, sum(arrivals) - starts)
-    assert cadence.earning == earning
+    assert schedule.counted_steps == earning
     assert issued == (earning * Fraction(str(ratio))).__floor__()
 
 
 @given(ratio=RATIOS, num_envs=st.integers(1, 512), rounds=st.integers(1, 40))
 def test_the_number_of_envs_does_not_change_the_ratio(ratio, num_envs, rounds):
-    batched = RatioSchedule(updates_per_step=ratio, starts=100)
-    single = RatioSchedule(updates_per_step=ratio, starts=100)
+    batched = RatioSchedule(updates_per_step=ratio, learning_starts=100)
+    single = RatioSchedule(updates_per_step=ratio, learning_starts=100)
     for _ in range(rounds):
         assert batched.due(num_envs) == sum(single.due(1) for _ in range(num_envs))
 
 
 def test_a_decimal_ratio_means_the_decimal_number():
-    cadence = RatioSchedule(updates_per_step=0.004, starts=0)
-    assert [cadence.due(249), cadence.due(1), cadence.due(250)] == [0, 1, 1]
+    schedule = RatioSchedule(updates_per_step=0.004, learning_starts=0)
+    assert [schedule.due(249), schedule.due(1), schedule.due(250)] == [0, 1, 1]
 
 
 @given(ratio=RATIOS, first=st.integers(0, 10_000), second=st.integers(0, 10_000))
 def test_a_resume_fires_no_burst(ratio, first, second):
-    whole = RatioSchedule(updates_per_step=ratio, starts=50)
+    whole = RatioSchedule(updates_per_step=ratio, learning_starts=50)
     whole.due(first)
-    resumed = RatioSchedule(updates_per_step=ratio, starts=50)
+    resumed = RatioSchedule(updates_per_step=ratio, learning_starts=50)
     resumed.load_state(whole.state())
     assert resumed.due(second) == whole.due(second)
 
@@ -55,21 +55,21 @@ def test_a_resume_fires_no_burst(ratio, first, second):
 def test_a_full_rollout_is_learnt_from_once_whatever_sizes_it_arrived_in(
     rollout, updates, reuse, data
 ):
-    cadence = RolloutSchedule(rollout_steps=rollout, updates=updates, reuse=reuse)
+    schedule = RolloutSchedule(rollout_steps=rollout, updates=updates, reuse=reuse)
     for number in range(1, 6):
         left, issued = rollout, []
         while left:
             size = data.draw(st.integers(1, left))
-            issued.append(cadence.due(size))
+            issued.append(schedule.due(size))
             left -= size
         assert issued[:-1] == [0] * (len(issued) - 1)
         assert issued[-1] == updates * min(number, reuse + 1)
         copy = RolloutSchedule(rollout_steps=rollout, updates=updates, reuse=reuse)
-        copy.load_state(cadence.state())
-        assert copy.earning == cadence.earning == number * rollout
+        copy.load_state(schedule.state())
+        assert copy.counted_steps == schedule.counted_steps == number * rollout
 
 
 def test_transitions_that_run_over_a_rollout_are_refused():
-    cadence = RolloutSchedule(rollout_steps=10, updates=1, reuse=0)
+    schedule = RolloutSchedule(rollout_steps=10, updates=1, reuse=0)
     with pytest.raises(ValueError, match="2 transitions"):
-        cadence.due(12)
+        schedule.due(12)

@@ -11,10 +11,12 @@ from contextlib import contextmanager
 
 import torch
 
+from briskrl.algos.components import BuildContext, OffPolicyComponents, Pretraining
+from briskrl.algos.dqn.compiled_updates import DQNCompiledUpdates
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.dqn.engine import DQNEngine, DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy, SubsetEpsilonGreedy, linear
-from briskrl.algos.dqn.fused_engine import FusedDQNEngine, PackedTask, UpdateLoop
+from briskrl.algos.dqn.fused_engine import FusedDQNEngine
 from briskrl.algos.dqn.policy import num_actions, num_taken, value_network
 from briskrl.algos.dqn.torch_engine import TorchDQNEngine
 from briskrl.algos.engines import Engines
@@ -24,10 +26,57 @@ from briskrl.core.errors import ConfigError
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, State
+from briskrl.memory.base import ReplayMemory
+from briskrl.memory.prioritized import PrioritizedReplay
+from briskrl.memory.replay import ReplayBuffer
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat_parameters import FlatParameters, load_parameters, parameters_of
 from briskrl.nets.safe_adam import SafeAdam
+
+
+def build_components(config: DQNConfig, context: BuildContext) -> OffPolicyComponents:
+    """A DQN with its replay buffer and update schedule."""
+    algo = DQN(config, context.spec, context.streams, context.compute)
+    # The first batch needs complete n-step windows, whatever learning_starts says.
+    fillable = config.batch_size + context.num_envs * config.n_step
+    pretraining = None
+    if config.pretrain_from is not None:
+        pretraining = Pretraining(
+            teacher=config.pretrain_from,
+            updates=config.pretrain_steps,
+            loss="loss",
+            behavior_cloning=algo.behavior_cloning,
+        )
+    return OffPolicyComponents(
+        algo=algo,
+        memory=_build_memory(config, context),
+        batch_size=config.batch_size,
+        updates_per_step=config.ratio,
+        learning_starts=max(config.learning_starts, fillable),
+        n_step=config.n_step,
+        pretraining=pretraining,
+        pretrain_transitions=min(config.pretrain_transitions, config.buffer_size),
+    )
+
+
+def _build_memory(config: DQNConfig, context: BuildContext) -> ReplayMemory:
+    shape = {
+        "capacity": config.buffer_size,
+        "num_envs": context.num_envs,
+        "n_step": config.n_step,
+    }
+    if not config.prioritized:
+        return ReplayBuffer(spec=context.spec, gamma=config.gamma, codec=context.codec, **shape)
+    return PrioritizedReplay(
+        spec=context.spec,
+        gamma=config.gamma,
+        codec=context.codec,
+        alpha=config.priority_alpha,
+        beta=config.priority_beta,
+        beta_steps=config.priority_beta_steps,
+        **shape,
+    )
 
 
 class DQN:
@@ -40,21 +89,30 @@ class DQN:
         self.parts = _build_parts(config, spec, streams, compute)
         explore = _explorer(spec, streams)
         self._explore, self._compute = explore, compute
+        self._inputs = spec.obs.size
         self._cloning_engine: DQNEngine | None = None
+        self._compiled_updates: DQNCompiledUpdates | None = None
         self.engines: Engines[DQNEngine] = Engines(
             compute,
             torch=lambda: TorchDQNEngine(self.parts, explore, compute),
-            fused=lambda: FusedDQNEngine(
-                self.parts,
-                explore,
-                spec.obs.size,
-                threads=compute.threads,
-                overlap=compute.overlap,
-            ),
+            fused=self._build_fused,
             refusal=_fused_refusal(self.parts),
         )
-        self._updates = 0
+        self.updates = 0
+        """Gradient updates done so far."""
         self._last_sync_step = 0
+
+    def _build_fused(self) -> FusedDQNEngine:
+        compute = self._compute
+        engine = FusedDQNEngine(
+            self.parts,
+            self._explore,
+            self._inputs,
+            threads=compute.threads,
+            overlap=compute.overlap,
+        )
+        self._compiled_updates = DQNCompiledUpdates(self, engine)
+        return engine
 
     def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
         """Epsilon-greedy (or noisy greedy) actions for N environments."""
@@ -68,49 +126,23 @@ class DQN:
         )
 
     def update(self, batch: Batch, updates: int, counters: Counters) -> Floats:
-        """See OffPolicy.update."""
-        if self.config.target_unit == "steps":
-            self._sync_by_steps(counters.env_steps)
+        """See OffPolicyAlgorithm.update."""
+        self.refresh_target_by_steps(counters)
         engine = self._cloning_engine or self.engines.now
-        errors = engine.update(batch, updates, self._updates)
-        self._updates += updates
+        errors = engine.update(batch, updates, self.updates)
+        self.updates += updates
         return errors
 
-    def update_by(self, loop: UpdateLoop, batch: Batch, updates: int, counters: Counters) -> None:
-        """Do what `update` does with a compiled loop of the caller's; see `takes_loops`."""
-        loop(self.prepare(batch, updates, counters))
-        self.conclude(batch, updates)
-
-    def prepare(self, batch: Batch, updates: int, counters: Counters) -> PackedTask:
-        """What compiled code needs to do updates; `conclude` follows these. See `takes_loops`."""
-        if self.config.target_unit == "steps":
-            self._sync_by_steps(counters.env_steps)
-        return self._compiled.prepare(batch, updates, self._updates)
-
-    def conclude(self, batch: Batch, updates: int) -> None:
-        """Those updates are done."""
-        self._compiled.conclude(batch)
-        self._updates += updates
-
     @property
-    def _compiled(self) -> FusedDQNEngine:
-        engine = self.engines.now
-        assert isinstance(engine, FusedDQNEngine)
-        return engine
-
-    @property
-    def updates(self) -> int:
-        """How many have been done."""
-        return self._updates
-
-    @property
-    def takes_loops(self) -> bool:
-        """Whether updates are compiled, so that compiled code can do something between them."""
-        return self._cloning_engine is None and isinstance(self.engines.now, FusedDQNEngine)
+    def compiled_updates(self) -> DQNCompiledUpdates | None:
+        """The updates of the fused engine; None while torch computes, as in behavior cloning."""
+        if self._cloning_engine is not None or self.engines.name != "fused":
+            return None
+        return self._compiled_updates
 
     @contextmanager
     def behavior_cloning(self) -> Iterator[None]:
-        """See Algorithm.imitating; torch computes, on the same networks and optimizer."""
+        """Imitate the actions in the memory while entered, with torch on the same networks."""
         self._cloning_engine = TorchDQNEngine(
             self.parts, self._explore, self._compute, imitates=True
         )
@@ -130,8 +162,11 @@ class DQN:
         figures = {"epsilon": self.epsilon(counters), **engine.drain()}
         return {**figures, **self.parts.guard.drain()}
 
-    def _sync_by_steps(self, env_steps: int) -> None:
-        period = self.config.target_every
+    def refresh_target_by_steps(self, counters: Counters) -> None:
+        """Copy the online network into the target network if the env steps ask for it."""
+        if self.config.target_unit != "steps":
+            return
+        period, env_steps = self.config.target_every, counters.env_steps
         if env_steps // period > self._last_sync_step // period:
             self.parts.copy_to_target()
             self.engines.now.refresh_target()
@@ -144,7 +179,7 @@ class DQN:
         optim.arrays |= parameters_of(parts.target, prefix="target.")
         optim.arrays["noise"] = parts.noise.get_state().numpy().copy()
         optim.arrays["acting_noise"] = parts.acting_noise.get_state().numpy().copy()
-        optim.scalars |= {"updates": self._updates, "last_sync_step": self._last_sync_step}
+        optim.scalars |= {"updates": self.updates, "last_sync_step": self._last_sync_step}
         return {"model": State(parameters_of(parts.online)), "optim": optim}
 
     def load_state(self, state: dict[str, State]) -> None:
@@ -155,7 +190,7 @@ class DQN:
         parts.guard.load_state(optim)
         parts.noise.set_state(torch.from_numpy(optim.arrays["noise"].copy()))
         parts.acting_noise.set_state(torch.from_numpy(optim.arrays["acting_noise"].copy()))
-        self._updates = optim.scalars["updates"]
+        self.updates = optim.scalars["updates"]
         self._last_sync_step = optim.scalars["last_sync_step"]
         self.engines.now.refresh()
         self.engines.now.drain()

@@ -7,8 +7,6 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from briskrl.core.parts import Parts
-
 RATIO_PRESETS = {
     "debug": 0.004,
     "fast": 0.03125,
@@ -99,7 +97,7 @@ class DQNConfig:
 
     def check(self) -> list[str]:
         """Combinations that cannot work, one sentence each."""
-        wrong = _wrong_pretraining(self.pretrain_from, self.pretrain_steps)
+        wrong = check_pretraining(self.pretrain_from, self.pretrain_steps)
         ratio = self.train_steps_ratio
         if isinstance(ratio, float | int) and not ratio > 0:
             wrong.append(f"train_steps_ratio must be above 0, not {ratio}.")
@@ -128,31 +126,6 @@ class DQNConfig:
         value = self.train_steps_ratio
         return RATIO_PRESETS[value] if isinstance(value, str) else float(value)
 
-    def parts(self, num_envs: int) -> Parts:
-        """The replay memory and the update cadence these settings ask for."""
-        # The first batch needs complete n-step windows, whatever learning_starts says.
-        fillable = self.batch_size + num_envs * self.n_step
-        memory_options: dict[str, object] = {
-            "capacity": self.buffer_size,
-            "n_step": self.n_step,
-            "gamma": self.gamma,
-        }
-        if self.prioritized:
-            memory_options["alpha"] = self.priority_alpha
-            memory_options["beta"] = self.priority_beta
-            memory_options["beta_steps"] = self.priority_beta_steps
-        return Parts(
-            memory="prioritized" if self.prioritized else "replay",
-            memory_options=memory_options,
-            learner="replay",
-            learner_options={"batch_size": self.batch_size, "window": self.n_step},
-            cadence="ratio",
-            cadence_options={
-                "updates_per_step": self.ratio,
-                "starts": max(self.learning_starts, fillable),
-            },
-        )
-
 
 # Noise in the weights is shared by all games, which therefore begin alike; a short random phase
 # makes the first memories varied, and after it noise alone explores.
@@ -177,7 +150,8 @@ DQN_PRESETS: dict[str, dict[str, object]] = {
 """What each name of the family switches on."""
 
 
-def _wrong_pretraining(teacher: str | None, steps: int) -> list[str]:
+def check_pretraining(teacher: str | None, steps: int) -> list[str]:
+    """Problems of the pretraining settings, one sentence each."""
     if steps and not teacher:
-        return ["pretrain_steps needs pretrain_from, whom to learn from."]
+        return ["pretrain_steps needs pretrain_from, the teacher to imitate."]
     return []

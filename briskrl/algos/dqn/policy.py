@@ -30,6 +30,8 @@ from briskrl.nets.q_network import QNetwork, QOptions, build_q_network
 class QPolicy:
     """The greedy agent of a trained value network; noisy layers act without noise."""
 
+    restart = None
+
     def __init__(
         self,
         config: DQNConfig,
@@ -46,7 +48,7 @@ class QPolicy:
         self._taken = num_taken(action)
 
     def fitted(self, spec: EnvSpec) -> QPolicy:
-        """See FittingPolicy."""
+        """See Policy.fitted."""
         return self if self._trained.fits(spec) else self._trained.refitted(QPolicy, spec)
 
     def act(self, obs: Array, mask: Bools | None) -> Ints:

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from briskrl.algos.components import BuildContext, OnPolicyComponents, Pretraining
 from briskrl.algos.distributions.categorical import Categorical
 from briskrl.algos.distributions.factory import distribution_of
 from briskrl.algos.engines import Engines
@@ -31,10 +32,35 @@ from briskrl.core.counters import Counters
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch, Rollout, State
+from briskrl.memory.rollout import RolloutBuffer
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat_parameters import FlatParameters, load_parameters, parameters_of
 from briskrl.nets.safe_adam import SafeAdam
+
+
+def build_components(config: PPOConfig, context: BuildContext) -> OnPolicyComponents:
+    """A PPO with its rollout buffer and update schedule."""
+    algo = PPO(config, context.spec, context.streams, context.compute)
+    num_envs, pretraining = context.num_envs, None
+    if config.pretrain_from is not None:
+        pretraining = Pretraining(
+            teacher=config.pretrain_from,
+            updates=config.pretrain_steps,
+            loss="policy_loss",
+            behavior_cloning=algo.behavior_cloning,
+        )
+    return OnPolicyComponents(
+        algo=algo,
+        memory=RolloutBuffer(
+            spec=context.spec, num_envs=num_envs, steps=config.update_steps, reuse=config.reuse
+        ),
+        rollout_steps=config.update_steps * num_envs,
+        epochs=config.epochs,
+        minibatches=config.minibatches(num_envs),
+        reuse=config.reuse,
+        pretraining=pretraining,
+    )
 
 
 class PPO:
@@ -68,7 +94,7 @@ class PPO:
         self.engines.now.act(obs, mask, self._rng, out)
 
     def compute_advantages(self, rollouts: Sequence[Rollout], counters: Counters) -> None:
-        """See OnPolicy.digest.
+        """See OnPolicyAlgorithm.compute_advantages.
 
         Observation statistics take in the newest rollout here but are used only once acting starts
         again: whatever is learnt from a rollout is learnt under the statistics it was collected
@@ -95,7 +121,7 @@ class PPO:
                 self._use_moments()
 
     def update(self, batch: Minibatch, counters: Counters) -> bool:
-        """See OnPolicy.update."""
+        """See OnPolicyAlgorithm.update."""
         if self._cloning_engine is not None:
             self._cloning_engine.compute(batch, np.ones(batch.size, batch.advantage.dtype))
             self._cloning_engine.step(self.config.pretrain_lr)
@@ -109,7 +135,7 @@ class PPO:
 
     @contextmanager
     def behavior_cloning(self) -> Iterator[None]:
-        """See Algorithm.imitating.
+        """Imitate the actions in the memory while entered.
 
         The plain policy gradient with an advantage of 1 everywhere is the gradient of the cross
         entropy, so the same engine does it; values learn the teacher's returns. The optimizer is

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from briskrl.algos.dqn.config import _wrong_pretraining
-from briskrl.core.parts import Parts
+from briskrl.algos.dqn.config import check_pretraining
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class PPOConfig:
 
     def check(self) -> list[str]:
         """Combinations that cannot work, one sentence each."""
-        wrong = _wrong_pretraining(self.pretrain_from, self.pretrain_steps)
+        wrong = check_pretraining(self.pretrain_from, self.pretrain_steps)
         if self.pretrain_from and not self.pretrain_steps:
             wrong.append("pretrain_from needs pretrain_steps, the updates to imitate it with.")
         if self.grad_accumulation > self.minibatch_size:
@@ -98,24 +97,6 @@ class PPOConfig:
     def minibatches(self, num_envs: int) -> int:
         """Gradient updates per pass over one rollout of `num_envs` environments."""
         return max(1, num_envs * self.update_steps // self.minibatch_size)
-
-    def parts(self, num_envs: int) -> Parts:
-        """The rollout memory and the cadence these settings ask for."""
-        return Parts(
-            memory="rollout",
-            memory_options={"steps": self.update_steps, "reuse": self.reuse},
-            learner="rollout",
-            learner_options={
-                "epochs": self.epochs,
-                "minibatches": self.minibatches(num_envs),
-            },
-            cadence="on-full",
-            cadence_options={
-                "rollout_steps": self.update_steps * num_envs,
-                "updates": self.epochs * self.minibatches(num_envs),
-                "reuse": self.reuse,
-            },
-        )
 
 
 PPO_PRESETS: dict[str, dict[str, object]] = {

@@ -19,6 +19,8 @@ from briskrl.nets.flat_parameters import load_parameters
 class StochasticPolicy:
     """The agent that takes the likeliest action."""
 
+    restart = None
+
     def __init__(
         self,
         config: PPOConfig,
@@ -36,7 +38,7 @@ class StochasticPolicy:
             self.network.inputs.set_moments(moments.mean, moments.deviation)
 
     def fitted(self, spec: EnvSpec) -> StochasticPolicy:
-        """See FittingPolicy."""
+        """See Policy.fitted."""
         return self if self._trained.fits(spec) else self._trained.refitted(StochasticPolicy, spec)
 
     @torch.inference_mode()

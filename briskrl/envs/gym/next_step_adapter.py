@@ -18,7 +18,6 @@ from briskrl.envs.gym.vector import AnyVectorEnv, GymVectorBatch
 class NextStepAdapter(GymVectorBatch):
     """N envs that only step together; transitions are delivered once they are complete."""
 
-    partial = True
     lockstep = True
     """All envs must be given an action before any of them can step."""
     min_ready = 1
@@ -32,6 +31,11 @@ class NextStepAdapter(GymVectorBatch):
         """(N,): the episode has ended and the next one has not begun."""
         self._lost: Bools = np.zeros(self.num_envs, np.bool_)
         """(N,): the env was stepped without an action of its own."""
+
+    @property
+    def async_env(self) -> NextStepAdapter:
+        """See VecEnv.async_env."""
+        return self
 
     def start(self, seed: int, out: StepBuffers) -> None:
         """Begin new episodes in all envs, env i with seed + i; writes obs and mask."""

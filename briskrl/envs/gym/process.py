@@ -44,6 +44,9 @@ class GymProcessEnv:
         partial: Whether `send` and `recv` will be used; then there are more workers.
     """
 
+    codec = None
+    lockstep = False
+
     def __init__(
         self,
         factory: EnvFactory,
@@ -54,7 +57,7 @@ class GymProcessEnv:
     ) -> None:
         self.env_spec = spec
         self.num_envs = num_envs
-        self.partial = partial
+        self._partial = partial
         self.min_ready = config.min_ready or -(-num_envs // 2)
         plan = BlockPlan(spec, num_envs, num_workers(num_envs, config.workers, partial=partial))
         self._pool = WorkerPool(factory, plan, env_timeout_s=config.env_timeout)
@@ -96,6 +99,11 @@ class GymProcessEnv:
     def worker_pids(self) -> tuple[int, ...]:
         """Process ids of the workers."""
         return tuple(process.popen.pid for process in self._pool.processes)
+
+    @property
+    def async_env(self) -> GymProcessEnv | None:
+        """See VecEnv.async_env."""
+        return self if self._partial else None
 
     def start(self, seed: int, out: StepBuffers) -> None:
         """Begin new episodes in all envs, env i with seed + i; writes obs and mask."""

@@ -29,6 +29,9 @@ class GymSyncEnv:
         render_mode: Passed to Gymnasium.
     """
 
+    codec = None
+    async_env = None
+
     def __init__(
         self,
         factory: EnvFactory,

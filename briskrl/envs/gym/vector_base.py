@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from briskrl.core.errors import EnvStepError
 from briskrl.core.spec import BoxSpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers
+from briskrl.envs.base import AsyncVecEnv
 from briskrl.envs.gym.actions import make_action_converter
 from briskrl.envs.gym.episode_records import EpisodeRecords, EpisodeRows
 from briskrl.envs.gym.snapshot import next_seed
@@ -25,7 +26,12 @@ SEEDS = 2**30
 class VectorBatch:
     """N envs of a third-party vector environment: everything except stepping it."""
 
-    partial = False
+    codec = None
+
+    @property
+    def async_env(self) -> AsyncVecEnv | None:
+        """See VecEnv.async_env."""
+        return None
 
     def __init__(
         self,

@@ -110,7 +110,7 @@ class WildfireVecEnv(NativeVecEnv):
 
     @property
     def codec(self) -> PlaneCodec:
-        """Rebuilds planes and masks from codes; see CodedVecEnv."""
+        """Rebuilds planes and masks from codes; see VecEnv.codec."""
         return PlaneCodec(self._rules, self.pool, self.env_spec)
 
     @property

@@ -94,7 +94,7 @@ def test_steps_that_only_reset_are_no_transitions(member: str) -> None:
     trace, stats, actions = expected(member)
     env: Any = adapt(NextStepOnly(member, NUM_ENVS))
     assert isinstance(env, NextStepAdapter)
-    assert env.partial
+    assert env.async_env is env
     out = StepBuffers.allocate(env.env_spec, NUM_ENVS)
     env.start(SEED, out)
     np.testing.assert_array_equal(out.obs, trace.first_obs)

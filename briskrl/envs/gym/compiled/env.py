@@ -64,8 +64,6 @@ class GymCompiledEnv(NativeVecEnv):
         # A copy, because batching a space uses its random numbers, which are part of the state.
         self.single_observation_space = copy.deepcopy(self._real.observation_space)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.notes: list[str] = []
-        """Messages for the user about how the environments are run."""
         assert isinstance(spec.action, DiscreteSpec)
         row = k.STATE + version.num_state
         self._rules = np.array(

@@ -1,0 +1,81 @@
+"""The fused engine's updates as tasks that another thread can run; see CompiledUpdates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from briskrl.algos.dqn.fused_engine import FusedDQNEngine, PackedTask
+from briskrl.algos.dqn.kernels.updates import run_updates
+from briskrl.core.counters import Counters
+from briskrl.core.types import Batch
+from briskrl.memory.kernels.prioritized_sampling import PrioritizedSampler
+from briskrl.parallel.worker import Sign
+
+if TYPE_CHECKING:
+    from briskrl.algos.dqn.agent import DQN
+
+
+class DQNCompiledUpdates:
+    """Prepares and finishes updates of a DQN that computes with the fused engine.
+
+    Args:
+        agent: Counts the updates and decides when the target network is refreshed.
+        engine: Does them.
+    """
+
+    run = staticmethod(run_updates)
+
+    def __init__(self, agent: DQN, engine: FusedDQNEngine) -> None:
+        self._agent = agent
+        self._engine = engine
+
+    @property
+    def updates(self) -> int:
+        """Updates done so far."""
+        return self._agent.updates
+
+    def prepare(self, batch: Batch, updates: int, counters: Counters) -> PackedTask:
+        """The task of doing the first `updates` updates of `batch`."""
+        self._agent.refresh_target_by_steps(counters)
+        return self._engine.prepare(batch, updates, self._agent.updates)
+
+    def finish(self, batch: Batch, updates: int) -> None:
+        """Count the updates of a task that has run."""
+        self._engine.conclude(batch)
+        self._agent.updates += updates
+
+    def update_prioritized(
+        self, sampler: PrioritizedSampler, batch: Batch, updates: int, counters: Counters
+    ) -> None:
+        """Sample a batch, update, and set priorities, `updates` times in one compiled call."""
+        # Imported here because only prioritized replay compiles it.
+        from briskrl.algos.dqn.kernels.prioritized_updates import update_in_turn
+
+        update_in_turn(sampler, self.prepare(batch, updates, counters))
+        self.finish(batch, updates)
+
+    def precompute_targets(
+        self, batch: Batch, updates: int, *, started: int, finished: int
+    ) -> PackedTask | None:
+        """Compute the TD targets of `batch` that do not depend on the updates under way."""
+        return self._engine.precompute_targets(batch, updates, started, finished)
+
+    def prefetch(self, batch: Batch, number: int) -> None:
+        """Allow the task of `batch` to begin early under `number`."""
+        self._engine.prefetch(batch, number)
+
+    def discard_precomputed(self) -> None:
+        """Drop precomputed targets and prefetched tasks."""
+        self._engine.forget()
+
+    def freeze_actor(self, batch: Batch) -> None:
+        """Act with the present network until `unfreeze_actor`."""
+        self._engine.freeze_actor(batch)
+
+    def unfreeze_actor(self) -> None:
+        """Act with the updated network again."""
+        self._engine.unfreeze_actor()
+
+    def help_until(self, batch: Batch, end: Sign) -> None:
+        """Share the updates under way on `batch` until the other thread signals their end."""
+        self._engine.help_until(batch, end)
