@@ -20,9 +20,9 @@ import briskrl
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import SKIPPED, flag_name, show
 from briskrl.cli.main import COMMANDS, main
+from briskrl.core.aliases import field_aliases
 from briskrl.core.config import (
     describe,
-    field_aliases,
     field_defaults,
     field_docs,
     field_hints,

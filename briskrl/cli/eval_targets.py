@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from briskrl.cli.flags import Parser, add_flags, flag_layer
 from briskrl.cli.targets import find_target
-from briskrl.core.config import build, config_error, without_aliases
+from briskrl.core.config import config_error, try_build
 from briskrl.core.errors import ConfigError, nearest
 from briskrl.envs.registry import ENVS
 from briskrl.training.resolve import env_config_class
@@ -55,16 +55,13 @@ def parse_args(parser: Parser, argv: list[str], options: type) -> ParsedArgs:
         add_flags(group, classes["env_config"], section="env_config")
     args = parser.parse(argv)
     layer = flag_layer(args, classes)
-    own, wrong = without_aliases(options, layer.values)
+    chosen, problems = try_build(options, layer.values)
     env: Any = None
     if isinstance(target, str):
-        values, more = without_aliases(classes["env_config"], layer.table("env_config"))
-        wrong += more
-    if wrong:
-        raise config_error(wrong)
-    chosen: Any = build(options, own)
-    if isinstance(target, str):
-        env = build(classes["env_config"], values)
+        env, more = try_build(classes["env_config"], layer.table("env_config"))
+        problems += more
+    if problems:
+        raise config_error(problems)
     assert target is not None
     return ParsedArgs(target, chosen, env, args)
 

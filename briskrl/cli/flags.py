@@ -1,35 +1,30 @@
-"""Command-line flags made from config classes; the field's docstring is the help.
+"""Command-line flags generated from config classes; the docstring of a field is its help.
 
-Flags only split words into values. Whether a value is right is decided after the merge by
-`briskrl.core.config`, in the same words for flags and files.
+Flags only convert text to values. `briskrl.core.config` checks the values after all sources are
+merged, with the same messages for flags and files.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 import types
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
 
-from briskrl.core.config import (
-    Setting,
-    field_aliases,
-    field_defaults,
-    field_docs,
-    field_hints,
-    limits,
-)
+from briskrl.core.aliases import field_aliases, names_without_equivalent
+from briskrl.core.config import Setting, field_defaults, field_docs, field_hints, limits
 from briskrl.core.config_file import Layer
 from briskrl.core.errors import BriskError, nearest
 
 SKIPPED = ("env_config", "algo_config", "curriculum")
-"""Fields without a flag: tables, whose own fields have one each, or which only a file can hold."""
+"""Fields without a flag: tables, whose own fields have flags, or which only a file can hold."""
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises `BriskError` and knows the nearest right flag."""
+    """An argument parser that raises `BriskError` and suggests the nearest known flag."""
 
     def __init__(self, prog: str, description: str, examples: str = "") -> None:
         super().__init__(
@@ -41,20 +36,24 @@ class Parser(argparse.ArgumentParser):
         )
 
     def parse(self, argv: list[str]) -> argparse.Namespace:
-        """The parsed words; anything unknown is refused."""
+        """Parse the arguments.
+
+        Raises:
+            BriskError: An argument is unknown or invalid.
+        """
         args, unknown = self.parse_known_args(argv)
         flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
         if flags:
-            told = " ".join(f"Unknown flag {flag}. {self._nearest(flag)}" for flag in flags)
-            raise BriskError(f"{told} `{self.prog} --help` lists all.")
+            problems = " ".join(f"Unknown flag {flag}. {self._nearest(flag)}" for flag in flags)
+            raise BriskError(f"{problems} `{self.prog} --help` lists all flags.")
         if unknown:
-            self.error(f"one word too many: {unknown[0]!r}")
+            self.error(f"unexpected argument {unknown[0]!r}")
         return args
 
     def error(self, message: str) -> NoReturn:
-        """Raise what argparse would print and exit with."""
-        told = message[:1].upper() + message[1:]
-        raise BriskError(f"{told}. `{self.prog} --help` explains the options.")
+        """Raise the message that argparse would print before exiting."""
+        sentence = message[:1].upper() + message[1:]
+        raise BriskError(f"{sentence}. `{self.prog} --help` explains the options.")
 
     def _nearest(self, flag: str) -> str:
         clause = nearest(
@@ -67,9 +66,13 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30)
 
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        # Unlike argparse itself, never break a flag at its hyphens.
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
 
 def flag_name(field: str) -> str:
-    """`num_envs` as `--num-envs`."""
+    """The flag of a field: `--num-envs` for `num_envs`."""
     return "--" + field.replace("_", "-")
 
 
@@ -83,48 +86,55 @@ def add_flags(
     hidden: bool = False,
     taken: Collection[str] = (),
 ) -> None:
-    """Add one flag per field; absent flags leave no trace in the parsed words.
+    """Add one flag per field and per alias; flags that are not given leave no attribute.
 
     Args:
         parser: A parser or one of its groups.
         cls: The config class.
         section: Name of the table the fields belong to, empty for the run itself.
-        preset: Values that replace the class's defaults.
-        preset_name: What the help calls them.
+        preset: Values that replace the defaults of the class.
+        preset_name: Name of the preset in the help.
         hidden: Accept the flags without listing them in the help.
-        taken: Flags to leave out because they are there already.
+        taken: Flags to leave out because the parser has them already.
     """
-    defaults, docs = field_defaults(cls), field_docs(cls)
-    for name, hint in field_hints(cls).items():
+    defaults, docs, hints = field_defaults(cls), field_docs(cls), field_hints(cls)
+    aliases = field_aliases(cls)
+    for name, hint in hints.items():
         if name in SKIPPED or flag_name(name) in taken:
             continue
         changed = preset is not None and name in preset
         default = preset[name] if preset is not None and changed else defaults.get(name)
         origin = f" with {preset_name}" if changed else ""
-        told = _help(docs.get(name, ""), hint, default, origin)
-        told = argparse.SUPPRESS if hidden else told
-        options: dict[str, Any] = {"dest": f"{section}:{name}", "default": argparse.SUPPRESS}
-        if hint is bool:
-            action = argparse.BooleanOptionalAction
-            parser.add_argument(flag_name(name), action=action, help=told, **options)
-        else:
-            options |= _repeats(hint)
-            parser.add_argument(flag_name(name), metavar=_metavar(hint), help=told, **options)
-    for alias, name in field_aliases(cls).items():
-        if flag_name(alias) in taken:
-            continue
-        told = argparse.SUPPRESS if hidden else f"Another name for {flag_name(name)}."
-        options = {"dest": f"{section}:{alias}", "default": argparse.SUPPRESS}
-        options |= _repeats(field_hints(cls)[name])
-        metavar = _metavar(field_hints(cls)[name])
-        parser.add_argument(flag_name(alias), metavar=metavar, help=told, **options)
+        also = [flag_name(alias) for alias, field in aliases.items() if field == name]
+        text = _help(docs.get(name, ""), hint, default, origin, also)
+        _add_flag(parser, name, hint, section, argparse.SUPPRESS if hidden else text)
+    for alias, field in aliases.items():
+        if flag_name(alias) not in taken:
+            _add_flag(parser, alias, hints[field], section, argparse.SUPPRESS)
+    for name in names_without_equivalent(cls):
+        if flag_name(name) not in taken:
+            # Accepted here, so that the merge can say what to use instead.
+            dest = f"{section}:{name}"
+            options: dict[str, Any] = {"dest": dest, "default": argparse.SUPPRESS, "nargs": "?"}
+            parser.add_argument(flag_name(name), help=argparse.SUPPRESS, const="", **options)
+
+
+def _add_flag(
+    parser: argparse._ActionsContainer, name: str, hint: Any, section: str, text: str
+) -> None:
+    options: dict[str, Any] = {"dest": f"{section}:{name}", "default": argparse.SUPPRESS}
+    if hint is bool:
+        options["action"] = argparse.BooleanOptionalAction
+    else:
+        options |= {"metavar": _metavar(hint)} | _repeats(hint)
+    parser.add_argument(flag_name(name), help=text, **options)
 
 
 def flag_layer(args: argparse.Namespace, classes: Mapping[str, type]) -> Layer:
     """The flags that were given, as settings of the sections they belong to.
 
     Args:
-        args: What `Parser.parse` returned.
+        args: The result of `Parser.parse`.
         classes: Config class of each section that flags were added for.
     """
     layer = Layer()
@@ -137,16 +147,16 @@ def flag_layer(args: argparse.Namespace, classes: Mapping[str, type]) -> Layer:
             setting = Setting(raw, flag if raw else "--no-" + flag[2:])
         else:
             cls = classes[section]
-            hint = field_hints(cls)[field_aliases(cls).get(name, name)]
-            word = ",".join(raw) if isinstance(raw, list) else raw
-            setting = Setting(parse_value(word, hint), flag)
+            hint = field_hints(cls).get(field_aliases(cls).get(name, name), str)
+            text = ",".join(raw) if isinstance(raw, list) else raw
+            setting = Setting(parse_value(text, hint), flag)
         target = layer.tables.setdefault(section, {}) if section else layer.values
         target[name] = setting
     return layer
 
 
 def parse_value(word: str, hint: Any) -> Any:
-    """The value a word stands for under a type; the word itself if it stands for none."""
+    """The value of a command-line argument for a type; the text itself if it does not fit."""
     for kind in _kinds(hint):
         if get_origin(kind) is dict:
             return _table(word)
@@ -168,7 +178,7 @@ def parse_value(word: str, hint: Any) -> Any:
 
 
 def show(value: object) -> str:
-    """A value as it would be typed after its flag; on or off for switches, a dash for None."""
+    """A value as it is typed after its flag; on or off for booleans, a dash for None."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -185,26 +195,27 @@ def clashes(classes: Iterable[type], reserved: Iterable[str] = ()) -> list[str]:
     seen = set(reserved)
     twice = []
     for cls in classes:
-        for name, hint in field_hints(cls).items():
-            flags = {flag_name(name)} if name not in SKIPPED else set()
+        hints, aliases = field_hints(cls), field_aliases(cls)
+        named = {name: hint for name, hint in hints.items() if name not in SKIPPED}
+        named |= {alias: hints[field] for alias, field in aliases.items()}
+        named |= dict.fromkeys(names_without_equivalent(cls), str)
+        for name, hint in named.items():
+            flags = {flag_name(name)}
             if hint is bool:
                 flags.add("--no-" + flag_name(name)[2:])
             twice += sorted(flags & seen)
             seen |= flags
-        aliases = {flag_name(alias) for alias in field_aliases(cls)}
-        twice += sorted(aliases & seen)
-        seen |= aliases
     return twice
 
 
 def _repeats(hint: Any) -> dict[str, Any]:
-    """Lists of names and tables may be given bit by bit; other flags keep the last word."""
+    """Lists of names and tables may be given in several flags; of other flags the last counts."""
     names = (tuple[str, ...], dict[str, Any])
     return {"action": "append"} if any(kind in names for kind in _kinds(hint)) else {}
 
 
 def _table(word: str) -> Any:
-    """JSON, or key=value pairs whose values are JSON or text; the word itself if it is neither."""
+    """JSON, or key=value pairs whose values are JSON or text; the text itself if it is neither."""
     if word.lstrip().startswith("{"):
         with suppress(ValueError):
             return json.loads(word)
@@ -229,12 +240,12 @@ def _number(word: str, kind: type) -> int | float | None:
         value = float(word)
     except ValueError:
         return None
-    # 1e6 is how people write a million steps.
+    # Steps are often written as 1e6.
     return int(value) if kind is int and value.is_integer() else value
 
 
 def _kinds(hint: Any) -> list[Any]:
-    """The plain types a hint allows, integers before numbers."""
+    """The plain types that a hint allows, in order."""
     origin = get_origin(hint)
     if origin is Annotated:
         return _kinds(get_args(hint)[0])
@@ -257,9 +268,11 @@ def _metavar(hint: Any) -> str:
     return "|".join(words)
 
 
-def _help(doc: str, hint: Any, default: object, origin: str) -> str:
+def _help(doc: str, hint: Any, default: object, origin: str, also: list[str]) -> str:
     notes = [limits(hint).replace("of at", "at")]
     if default is not None:
         notes.append(f"default: {show(default)}{origin}")
-    told = "; ".join(filter(None, notes))
-    return (f"{doc} [{told}]" if told else doc).replace("%", "%%")
+    if also:
+        notes.append(f"also {', '.join(also)}")
+    details = "; ".join(filter(None, notes))
+    return (f"{doc} [{details}]" if details else doc).replace("%", "%%")

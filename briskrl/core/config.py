@@ -2,15 +2,16 @@
 
 A config class is a frozen standard-library dataclass. Its ranges are annotations (`msgspec.Meta`),
 the string under each field is its help, and an optional `check()` returns one sentence for every
-combination that cannot work; `ALIASES` are other names of its fields. A value carries its source,
-so that an error can name the file and line or the flag. `briskrl.core.config_file` reads files;
-`briskrl.training.resolve` merges everything.
+combination that cannot work; `briskrl.core.aliases` describes other names of its fields. A value
+carries its source, so that an error can name the file and line or the flag.
+`briskrl.core.config_file` reads files; `briskrl.training.resolve` merges everything.
 """
 
 from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import math
 import re
@@ -18,11 +19,11 @@ import reprlib
 import textwrap
 import types
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from briskrl.core.aliases import resolve_aliases
 from briskrl.core.errors import ConfigError, nearest
 
 C = TypeVar("C")
@@ -55,36 +56,37 @@ def merge(layers: Iterable[Settings]) -> Settings:
     return {name: setting for layer in layers for name, setting in layer.items()}
 
 
-@cache
+def accepts_aliases(cls: type[C]) -> type[C]:
+    """Make the constructor of a config class accept the aliases of its fields as keywords.
+
+    Put it above `@dataclass`. Type checkers know only the fields. A name without an exact
+    equivalent, or different values for one field under two names, raises a ConfigError.
+    """
+    init = vars(cls)["__init__"]
+    kind: type = cls
+
+    @functools.wraps(init)
+    def init_with_aliases(self: C, *args: Any, **kwargs: Any) -> None:
+        if not kwargs.keys() <= field_hints(kind).keys():
+            given = {name: Setting(value, name) for name, value in kwargs.items()}
+            plain, problems = resolve_aliases(cls, given)
+            if problems:
+                raise config_error(problems)
+            kwargs = {name: setting.value for name, setting in plain.items()}
+        init(self, *args, **kwargs)
+
+    setattr(cls, "__init__", init_with_aliases)  # noqa: B010 - mypy rejects the assignment
+    return cls
+
+
+@functools.cache
 def field_hints(cls: type) -> dict[str, Any]:
     """Field names of a config class with their annotated types, in order."""
     hints = get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-def field_aliases(cls: type) -> dict[str, str]:
-    """Other names that a config class answers to, each with the field it stands for."""
-    return getattr(cls, "ALIASES", {})
-
-
-def without_aliases(cls: type, values: Settings) -> tuple[Settings, list[str]]:
-    """Settings under their fields' own names, and a sentence for every field told two things."""
-    names = field_aliases(cls)
-    plain: Settings = {}
-    problems = []
-    for name, setting in values.items():
-        field = names.get(name, name)
-        other = plain.get(field)
-        if other is not None and other.value != setting.value:
-            problems.append(
-                f"{field} is told two things under two names: {other.value}{other.where()} and "
-                f"{setting.value}{setting.where()}. Give one of them."
-            )
-        plain[field] = setting
-    return plain, problems
-
-
-@cache
+@functools.cache
 def field_docs(cls: type) -> dict[str, str]:
     """The string under each field of a config class; fields without one are left out."""
     docs: dict[str, str] = {}
@@ -122,7 +124,8 @@ def try_build(cls: type[C], values: Settings) -> tuple[C | None, list[str]]:
     """Like `build`, but returns the object or None, and the sentences that say what is wrong."""
     kind: type = cls
     hints = field_hints(kind)
-    problems, good = [], {}
+    values, problems = resolve_aliases(kind, values)
+    good = {}
     for name, setting in values.items():
         if name not in hints:
             problems.append(f"Unknown key {name!r}{setting.where()}. {nearest(name, hints)}")
@@ -319,7 +322,7 @@ def _with_sources(sentence: str, values: Settings) -> str:
     return f"{sentence.removesuffix('.')} ({'; '.join(sources)})." if sources else sentence
 
 
-@cache
+@functools.cache
 def _class_docs(cls: type) -> dict[str, str]:
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(body, ast.ClassDef)

@@ -7,6 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from briskrl.core.aliases import AliasTable
+from briskrl.core.config import accepts_aliases
 from briskrl.core.cpu import usable_cores
 
 DEFAULT_STEPS = 4_000_000
@@ -47,11 +49,16 @@ class Stage:
         return []
 
 
+@accepts_aliases
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
     """One training run: what to train, on what, for how long, and what to keep."""
 
-    ALIASES: ClassVar[dict[str, str]] = {"n_envs": "num_envs", "total_episodes": "episodes"}
+    ALIASES: ClassVar[AliasTable] = {
+        "total_timesteps": "steps",
+        "total_episodes": "episodes",
+        "n_envs": "num_envs",
+    }
 
     env: str = "snake"
     """Environment; `brisk envs` lists them."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from briskrl.algos.registry import ALGOS
+from briskrl.core.aliases import field_aliases, resolve_aliases
 from briskrl.core.config import (
     Setting,
     Settings,
@@ -22,7 +23,6 @@ from briskrl.core.config import (
     merge,
     settings,
     try_build,
-    without_aliases,
 )
 from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import ConfigError, nearest
@@ -114,7 +114,10 @@ def stage_env_config(config: Any, stage: Stage | None) -> Any:
     """The environment's settings in a stage of the curriculum, given those of the task itself."""
     if stage is None:
         return config
-    return build(type(config), settings(_values(config) | stage.env))
+    changes, problems = resolve_aliases(type(config), settings(stage.env))
+    if problems:
+        raise config_error(problems)
+    return build(type(config), settings(_values(config)) | changes)
 
 
 def _wrong_stages(run: TrainConfig, config: Any) -> list[str]:
@@ -188,7 +191,7 @@ def _plain_names(layer: Layer, sections: dict[str, type | None], problems: list[
     plain = Layer()
     for section, values in ({"": layer.values} | layer.tables).items():
         cls = sections.get(section)
-        named, wrong = (values, []) if cls is None else without_aliases(cls, values)
+        named, wrong = (values, []) if cls is None else resolve_aliases(cls, values)
         problems += wrong
         if section:
             plain.tables[section] = named
@@ -248,7 +251,7 @@ def _unknown_key(key: str, setting: Setting, section: str, sections: dict[str, t
     place = f" in [{section}]" if section else ""
     told = f"Unknown key {key!r}{place}{setting.where()}."
     for other, cls in sections.items():
-        if other != section and cls is not None and key in _keys(cls):
+        if other != section and cls is not None and key in [*_keys(cls), *field_aliases(cls)]:
             home = f"the table [{other}]" if other else "the top level, above the tables"
             return f"{told} It belongs to {home}; move it there."
     if key in TABLES:

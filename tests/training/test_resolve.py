@@ -210,15 +210,15 @@ def test_naming_another_algorithm_switches_off_the_options_of_a_files_preset(
     assert (config.algo_config.noisy, config.algo_config.atoms) == (False, 21)
 
 
-def test_a_field_told_two_things_under_two_names_is_refused() -> None:
+def test_conflicting_values_under_two_names_are_an_error() -> None:
     flags = Layer(
         values={
             "total_episodes": Setting(10, "--total-episodes"),
             "episodes": Setting(20, "--episodes"),
         }
     )
-    told = r"two things under two names: 10 \(--total-episodes\) and 20 \(--episodes\)"
-    with pytest.raises(ConfigError, match=told):
+    conflict = r"Conflicting values for episodes: 10 \(--total-episodes\) and 20 \(--episodes\)"
+    with pytest.raises(ConfigError, match=conflict):
         resolve([flags])
     agreeing = Layer(values=as_settings({"n_envs": 8, "num_envs": 8, "total_episodes": 10}))
     config = resolve([agreeing])

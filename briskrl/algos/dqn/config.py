@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
+
+from briskrl.core.aliases import Alias, AliasTable
+from briskrl.core.config import accepts_aliases
 
 RATIO_PRESETS = {
     "debug": 0.004,
@@ -17,9 +21,30 @@ RATIO_PRESETS = {
 """Names for `train_steps_ratio`."""
 
 
+@accepts_aliases
 @dataclass(frozen=True, slots=True)
 class DQNConfig:
     """DQN and everything Rainbow adds to it, each as an option."""
+
+    ALIASES: ClassVar[AliasTable] = {
+        "replay_size": "buffer_size",
+        "learning_rate": "lr",
+        "target_update_interval": Alias("target_every", also={"target_unit": "steps"}),
+        "target_network_frequency": Alias("target_every", also={"target_unit": "steps"}),
+        "exploration_initial_eps": "epsilon_start",
+        "exploration_final_eps": "epsilon_end",
+        "start_e": "epsilon_start",
+        "end_e": "epsilon_end",
+        "n_steps": "n_step",
+        "net_arch": "net",
+    }
+    NO_EQUIVALENT: ClassVar[Mapping[str, str]] = {
+        "gradient_steps": "Set train_steps_ratio to gradient_steps / (train_freq * num_envs).",
+        "train_freq": "Set train_steps_ratio to gradient_steps / (train_freq * num_envs).",
+        "train_frequency": "Set train_steps_ratio to 1 / train_frequency.",
+        "exploration_fraction": "Set epsilon_steps to exploration_fraction * steps.",
+        "tau": "The target network is copied every target_every updates, never averaged.",
+    }
 
     train_steps_ratio: float | Literal["debug", "fast", "moderate", "balanced", "quality"] = 0.03125
     """Gradient updates per collected transition: a number above 0, or a preset

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
 from briskrl.algos.dqn.config import check_pretraining
+from briskrl.core.aliases import AliasTable
+from briskrl.core.config import accepts_aliases
 
 
+@accepts_aliases
 @dataclass(frozen=True, slots=True)
 class PPOConfig:
     """Policy gradients from fresh rollouts: PPO, and as special cases A2C and REINFORCE."""
+
+    ALIASES: ClassVar[AliasTable] = {
+        "n_steps": "update_steps",
+        "num_steps": "update_steps",
+        "n_epochs": "epochs",
+        "update_epochs": "epochs",
+        "batch_size": "minibatch_size",
+        "clip_range": "clip",
+        "clip_coef": "clip",
+        "clip_range_vf": "clip_value",
+        "ent_coef": "entropy_coef",
+        "vf_coef": "value_coef",
+        "norm_adv": "normalize_advantage",
+        "learning_rate": "lr",
+        "net_arch": "net",
+    }
+    NO_EQUIVALENT: ClassVar[Mapping[str, str]] = {
+        "num_minibatches": "Set minibatch_size to num_envs * update_steps / num_minibatches.",
+        "anneal_lr": 'Set lr_schedule to "linear" or "constant".',
+        "clip_vloss": "Set clip_value to the clip range of values, or to 0 for none.",
+    }
 
     update_steps: Annotated[int, Meta(ge=1)] = 32
     """Steps each environment takes between two rounds of learning (the rollout's length)."""

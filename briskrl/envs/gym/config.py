@@ -8,12 +8,16 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from briskrl.core.aliases import AliasTable
+from briskrl.core.config import accepts_aliases
 
+
+@accepts_aliases
 @dataclass(frozen=True, slots=True)
 class GymConfig:
     """How Gymnasium environments are made and stepped."""
 
-    ALIASES: ClassVar[dict[str, str]] = {"import": "packages"}
+    ALIASES: ClassVar[AliasTable] = {"import": "packages", "max_episode_steps": "max_steps"}
 
     backend: Literal["auto", "compiled", "sync", "process", "async", "vector"] = "auto"
     """sync steps one environment after another in this process; process uses worker processes in
