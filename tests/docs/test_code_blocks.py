@@ -1,0 +1,189 @@
+"""Every code block of the quickstart, the how-to pages and the README runs, with tiny budgets.
+
+The convention for authors:
+
+- The blocks of a page run in order, in one empty folder that has a copy of `configs/`.
+- `sh`: every command must be `brisk ...`, optionally after `PYTHONPATH=.`. It runs in this process
+  with the flags of `_shrink` appended, which override those on the page.
+- `python`: runs in one namespace per page, after `_NUMBERS` has cut down steps, episodes and
+  seconds. With `title="name.py"` the block is written to that file instead.
+- `toml`: must be a valid config file; with `title="name.toml"` it is also written to that file.
+- `<!-- not executed: reason -->` on the line before a block skips it; `SKIPPED` counts these.
+- Blocks without a language are output or plain text.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from briskrl.cli.main import main
+from briskrl.doctor import examination
+from briskrl.training.resolve import load_config
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    DOCS / "quickstart.md",
+    *sorted(DOCS.glob("how-to/*.md")),
+    *sorted(DOCS.glob("coming-from/*.md")),
+]
+
+SKIPPED = {
+    "README.md": 1,
+    "cleanrl.md": 1,
+    "doctor.md": 1,
+    "gymnasium.md": 2,
+    "own-script.md": 2,
+    "quickstart.md": 2,
+    "stable-baselines3.md": 1,
+    "update-ratio.md": 2,
+}
+"""Blocks per page that are marked as not executed."""
+
+_NUMBERS = [
+    (r"\bsteps=([\d_]+)", lambda found: f"steps={int(found[1]) // 2000}"),
+    (r"\bepisodes=[\d_]+", "episodes=2"),
+    (r"\bseconds=[\d_]+", "seconds=1"),
+]
+
+_FENCE = re.compile(
+    r"(?P<skip>^[ ]*<!-- not executed: (?P<reason>[^\n]+) -->\n)?"
+    r"^(?P<indent>[ ]*)```(?P<info>[^\n]*)\n(?P<code>.*?)^(?P=indent)```[ ]*$",
+    flags=re.DOTALL | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    title: str
+    code: str
+    skipped: bool
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    for found in _FENCE.finditer(page.read_text()):
+        info = found["info"]
+        title = re.search(r'title="([^"]+)"', info)
+        indent = len(found["indent"])
+        code = "".join(line[indent:] or "\n" for line in found["code"].splitlines(keepends=True))
+        yield Block(
+            language=info.split()[0] if info.strip() else "",
+            title=title[1] if title else "",
+            code=code,
+            skipped=found["skip"] is not None,
+        )
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty current folder that Python, and worker processes too, import from."""
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    monkeypatch.setattr(examination, "WATCHED_S", 0.5)
+    monkeypatch.setattr(examination, "AGAIN_S", 0.2)
+    threads, modules = torch.get_num_threads(), set(sys.modules)
+    yield tmp_path
+    torch.set_num_threads(threads)
+    for name in set(sys.modules) - modules:
+        if (tmp_path / f"{name}.py").exists():
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_of_a_page_runs(
+    page: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    namespace: dict[str, object] = {"__name__": "page"}
+    runner = Commands()
+    for block in blocks_of(page):
+        if block.skipped:
+            continue
+        if block.title:
+            (folder / block.title).write_text(block.code)
+        if block.language == "python" and not block.title:
+            _run_python(block.code, page, namespace)
+        elif block.language == "toml":
+            path = folder / (block.title or "block.toml")
+            path.write_text(block.code)
+            load_config(path)
+        elif block.language == "sh":
+            for words in _commands(block.code):
+                assert runner.run(words) == 0, f"{shlex.join(words)}\n{capsys.readouterr().err}"
+
+
+def test_skipped_blocks_have_a_reason_and_are_counted() -> None:
+    counted = Counter(page.name for page in PAGES for block in blocks_of(page) if block.skipped)
+    assert dict(counted) == SKIPPED
+
+
+def test_fences_are_all_found_and_have_a_known_language() -> None:
+    for page in PAGES:
+        found = list(blocks_of(page))
+        assert 2 * len(found) == page.read_text().count("```"), page.name
+        assert {block.language for block in found} <= {"", "python", "sh", "toml"}, page.name
+
+
+class Commands:
+    """Runs commands of a page with small budgets; a resume trains a little further each time."""
+
+    def __init__(self) -> None:
+        self._steps = 600
+
+    def run(self, words: list[str]) -> int:
+        assert words[0] == "brisk", f"only brisk commands can be run: {words}"
+        try:
+            return main([*words[1:], *self._shrink(words[1:])])
+        except SystemExit as left:  # by --help
+            return int(left.code or 0)
+
+    def _shrink(self, words: list[str]) -> list[str]:
+        command = words[0]
+        if command in ("train", "doctor", "tune"):
+            flags = ["--num-envs", "8"] if _names_env(words) else []
+            flags += [] if command != "train" else ["--steps", "600", "--num-envs", "8"]
+            flags += ["--landscapes", "2", "--steps", "60"] if "wildfire" in words else []
+            for flag, value in (("--pretrain-steps", "4"), ("--pretrain-transitions", "64")):
+                flags += [flag, value] if flag in words else []
+            flags += {"doctor": ["--budget", "1"], "tune": ["--budget", "0.001"]}.get(command, [])
+            return flags
+        if command == "resume":
+            self._steps += 600
+            return ["--steps", str(self._steps)]
+        return {
+            "eval": ["--episodes", "2"],
+            "play": ["--fps", "1000"],
+        }.get(command, [])
+
+
+def _names_env(words: list[str]) -> bool:
+    """Whether the target is an environment, so that flags of `brisk train` may follow."""
+    return not any(words[1].startswith(other) for other in ("runs/", "configs/", "-"))
+
+
+def _commands(code: str) -> Iterator[list[str]]:
+    for line in code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words and words[0] == "PYTHONPATH=.":
+            words = words[1:]
+        if words:
+            yield words
+
+
+def _run_python(code: str, page: Path, namespace: dict[str, object]) -> None:
+    for pattern, replacement in _NUMBERS:
+        code = re.sub(pattern, replacement, code)
+    exec(compile(code, str(page), "exec"), namespace)
