@@ -93,6 +93,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    monkeypatch.setattr("briskrl.cli.doctor.LEAST_BUDGET", 0.0)
     monkeypatch.setattr(examination, "WATCHED_S", 0.5)
     monkeypatch.setattr(examination, "AGAIN_S", 0.2)
     threads, modules = torch.get_num_threads(), set(sys.modules)
