@@ -26,6 +26,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from briskrl.algos.registry import ALGOS
 from briskrl.cli.main import main
 from briskrl.doctor import examination
 from briskrl.training.resolve import load_config
@@ -44,6 +45,7 @@ SKIPPED = {
     "cleanrl.md": 1,
     "doctor.md": 1,
     "gymnasium.md": 2,
+    "own-algorithm.md": 1,
     "own-script.md": 2,
     "quickstart.md": 2,
     "stable-baselines3.md": 1,
@@ -93,6 +95,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    # Pages may register algorithms.
+    monkeypatch.setattr(ALGOS, "_entries", dict(ALGOS._entries))
     monkeypatch.setattr("briskrl.cli.doctor.LEAST_BUDGET", 0.0)
     monkeypatch.setattr(examination, "WATCHED_S", 0.5)
     monkeypatch.setattr(examination, "AGAIN_S", 0.2)
