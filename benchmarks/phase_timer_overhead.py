@@ -15,7 +15,7 @@ from contextlib import closing
 from time import process_time
 
 from briskrl.core.phase import Phase, PhaseTimer
-from briskrl.doctor.examination import settle
+from briskrl.doctor.examination import run_until_learning
 from briskrl.doctor.paired_turns import take_turn
 from briskrl.doctor.train_loop import TrainLoop
 from briskrl.training.config import TrainConfig
@@ -44,7 +44,7 @@ def main() -> None:
     """Measure and tell."""
     ns = phase_ns()
     with closing(TrainLoop(complete(TrainConfig(env="snake", algo="dqn")))) as loop:
-        settle(loop)
+        run_until_learning(loop)
         turns, entries = [], 0
         for _ in range(ROUNDS):
             loop.timer.reset()

@@ -1,8 +1,8 @@
 """Faults planted in loops: does the doctor name them, and are its gains those of long runs?
 
-    python benchmarks/planted_faults.py --set second --runs 3 --busy 1 --out planted.jsonl
+    python benchmarks/planted_faults.py --set heldout --runs 3 --busy 1 --out planted.jsonl
 
-Every plant of tests/doctor/planted is examined; its first finding must name it. Then the loop as it
+Every fault of tests/doctor/planted is examined; its first finding must name it. Then the loop as it
 is and the loop with the advice taken run for a while each, in turns of seconds and apart from the
 examination, and the ratio of their speeds is set beside the gain that the finding promised. With
 `--healthy` loops without a fault are examined as well; the doctor should find nothing.
@@ -26,11 +26,11 @@ from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from briskrl.doctor.examination import BY_WALL, settle
+from briskrl.doctor.examination import BY_WALL, run_until_learning
 from briskrl.doctor.paired_turns import Loop, Turn, take_turn
 from briskrl.doctor.report.records import Finding
 from briskrl.fused.calibration.timing import torch_threads
-from tests.doctor.planted.fault import Plant
+from tests.doctor.planted.fault import Fault
 from tests.doctor.planted.runtime_faults import busy_core
 from tests.doctor.planted.sets import HEALTHY, SETS
 
@@ -56,11 +56,11 @@ def main() -> None:
             stack.enter_context(busy_core())
         for run in range(args.runs):
             for name in names:
-                for plant in SETS[name] + (HEALTHY[name] if args.healthy else ()):
-                    if not args.only or plant.name in args.only:
-                        healthy = plant in HEALTHY[name]
-                        row = _undisturbed(partial(examine_plant, plant, args, healthy=healthy))
-                        _tell({"set": name, "run": run, "busy": args.busy, **row}, args.out)
+                for fault in SETS[name] + (HEALTHY[name] if args.healthy else ()):
+                    if not args.only or fault.name in args.only:
+                        healthy = fault in HEALTHY[name]
+                        row = _undisturbed(partial(examine_fault, fault, args, healthy=healthy))
+                        _progress({"set": name, "run": run, "busy": args.busy, **row}, args.out)
                         counts.update((name, run, what) for what in _merits(row, healthy))
     for (name, run, what), count in sorted(counts.items()):
         print(f"{name} set, run {run}: {count} {what}")
@@ -109,20 +109,20 @@ def _merits(row: dict[str, object], healthy: bool) -> list[str]:
     return merits
 
 
-def examine_plant(plant: Plant, args: argparse.Namespace, *, healthy: bool) -> dict[str, object]:
-    """One plant: its first finding, and the gain of a long run."""
+def examine_fault(fault: Fault, args: argparse.Namespace, *, healthy: bool) -> dict[str, object]:
+    """One fault: its first finding, and the gain of a long run."""
     with tempfile.TemporaryDirectory() as name, torch_threads(1):
         folder = Path(name)
-        report = plant.examine(folder, args.seconds)
+        report = fault.examine(folder, args.seconds)
         first = report.findings[0] if report.findings else None
-        right = plant.is_named_by(report)
+        right = fault.is_named_by(report)
         gain = None
         if first is not None and right and args.long and not healthy:
-            gain = long_run(plant, first, folder, args.long)
+            gain = long_run(fault, first, folder, args.long)
         if healthy:
-            right = all(finding.cause in plant.causes for finding in report.findings)
+            right = all(finding.cause in fault.causes for finding in report.findings)
     return {
-        "plant": plant.name,
+        "fault": fault.name,
         "found": None if first is None else first.cause,
         "right": right,
         "basis": None if first is None else first.basis,
@@ -146,15 +146,15 @@ def is_kept(found: Finding, gain: float) -> bool:
     return near or promised.low <= gain <= promised.high
 
 
-def long_run(plant: Plant, found: Finding, folder: Path, seconds: float) -> float:
+def long_run(fault: Fault, found: Finding, folder: Path, seconds: float) -> float:
     """Speed with the cure over speed without, over long turns."""
-    with plant.around(folder):
-        before, after = plant.open(folder), plant.open_cured(folder, found)
+    with fault.around(folder):
+        before, after = fault.open(folder), fault.open_cured(folder, found)
         with closing(before), closing(after):
             if found.cause == "cold-start":
                 return _first_minute(before, after)
-            settle(before)
-            settle(after)
+            run_until_learning(before)
+            run_until_learning(after)
             if found.cause == "growth":
                 # What growing costs depends on the age, so both get as old as the examined loop.
                 _age(before, age_of(found))
@@ -202,7 +202,7 @@ def _first_minute(before: Loop, after: Loop) -> float:
     return speeds[1] / speeds[0]
 
 
-def _tell(row: dict[str, object], out: Path | None) -> None:
+def _progress(row: dict[str, object], out: Path | None) -> None:
     line = json.dumps(row)
     print(line, flush=True)
     if out is not None:
@@ -212,14 +212,14 @@ def _tell(row: dict[str, object], out: Path | None) -> None:
 
 def _words() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--set", choices=[*SETS, "all"], default="all", help="of plants")
+    parser.add_argument("--set", choices=[*SETS, "all"], default="all", help="of faults")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--busy", type=int, default=0, help="processes that keep a core busy each")
     parser.add_argument("--seconds", type=float, default=20.0, help="of every examination")
     parser.add_argument(
         "--long", type=float, default=20.0, help="of every long run; 0 leaves it out"
     )
-    parser.add_argument("--only", nargs="*", default=[], help="names of plants")
+    parser.add_argument("--only", nargs="*", default=[], help="names of faults")
     parser.add_argument("--healthy", action="store_true", help="loops without a fault as well")
     parser.add_argument("--out", type=Path)
     return parser.parse_args()

@@ -1,4 +1,4 @@
-"""`brisk doctor`: where the time of a training goes, what would help, and the proof."""
+"""`brisk doctor`: where the time of a training goes, and which changes make it faster."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from briskrl.cli.flags import Parser
 from briskrl.cli.targets import find_folder
 from briskrl.core.config import to_toml
 from briskrl.core.errors import BriskError, ConfigError
+from briskrl.core.registry import load_from_checkout
 from briskrl.training.config import TrainConfig
 
 if TYPE_CHECKING:
-    from briskrl.doctor.experiments.base import Subject
+    from briskrl.doctor.experiments.base import Target
     from briskrl.doctor.report.records import Report
-    from briskrl.doctor.train_target import TrainSubject
+    from briskrl.doctor.train_target import TrainTarget
 
 LEAST_BUDGET, PROFILED_S = 5.0, 10.0
 LEGACY = "legacy"
 
 HELP = """\
-Find out where the time of a training goes, try what would help, and prove it.
+Measure where the time of a training goes, and test which changes make it faster.
 
-TARGET is what `brisk train` takes (an environment with any training flags, or --config FILE), a run
-folder (its settings are trained again on the side; the run itself is not touched), or `legacy`: the
-slow loop this project comes from, as a case to learn from.
+TARGET is an environment with any flags of `brisk train`, a config file, a run folder (its settings
+are trained in a temporary folder; the run itself is not touched), or `legacy`: a slow example loop.
 
-The loop is watched first: phases by wall and CPU time, its first seconds, memory. Then
-one thing at a time is changed (engine, threads, updates, environments, backend, batches, logs, ...)
-and both sides take turns of a twentieth of a second, so that whatever else the machine does falls
-on both. Findings come with the gain that was measured; advice that does not help here is
-answered as well."""
+The loop is observed first: phases by wall and CPU time, slow starts, memory. Then one setting at a
+time is changed (engine, threads, updates, environments, backend, batch size, logging, ...). Both
+variants run in alternating turns of 0.05 s, so that other load on the machine affects both.
+Findings state the measured gain; changes that do not help are listed as well."""
 
 EXAMPLES = """\
 examples:
@@ -45,7 +44,7 @@ examples:
   brisk doctor snake --engine torch --apply
   brisk doctor legacy --json
 
-Ctrl-C gives the report of what is known so far."""
+Ctrl-C prints the report of the results so far."""
 
 
 def run(argv: list[str]) -> int:
@@ -55,13 +54,13 @@ def run(argv: list[str]) -> int:
     if wants_help:
         print(parser.format_help().rstrip())
         return 0
-    args, words = parser.parse_known_args(argv)
+    args, flags = parser.parse_known_args(argv)
     _check(args)
-    subject, config = _subject(args.TARGET, words)
-    report = _examine(subject, args)
+    target, config = _make_target(args.TARGET, flags)
+    report = _examine(target, args)
     if config is not None and (args.apply or args.apply_all) and not report.interrupted:
-        report = _apply(subject, config, report, args)
-    return _answer(report, args)
+        report = _apply(target, config, report, args)
+    return _print_report(report, args)
 
 
 def _parser() -> Parser:
@@ -69,132 +68,141 @@ def _parser() -> Parser:
     parser.usage = "brisk doctor TARGET [options of brisk train] [options]"
     parser.add_argument("TARGET", nargs="?", help="environment, run folder, config file or legacy")
     parser.add_argument(
-        "--budget", type=float, default=120.0, metavar="SECONDS", help="how long [default: 120]"
+        "--budget", type=float, default=120.0, metavar="SECONDS", help="time budget [default: 120]"
     )
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
-    parser.add_argument("--html", metavar="FILE", help="also write the report as a web page")
+    parser.add_argument(
+        "--html", metavar="FILE", help="also write the report as an HTML page with charts"
+    )
     parser.add_argument(
         "--profile",
         choices=("cprofile", "torch", "pyspy"),
-        help="also profile the loop by function, operation or stack",
+        help="also profile the loop by function, torch operator or sampled stack",
     )
     parser.add_argument(
         "--apply",
         action="store_true",
-        help="write a config with the advice that does not alter learning, and prove it",
+        help="write a config with the advice that does not change learning, and measure it",
     )
     parser.add_argument(
-        "--apply-all", action="store_true", help="the same with all advice, whatever it alters"
+        "--apply-all",
+        action="store_true",
+        help="like --apply, with all advice, even if it changes learning",
     )
     parser.add_argument(
-        "--out", metavar="FILE", default="doctor.toml", help="where to [default: doctor.toml]"
+        "--out",
+        metavar="FILE",
+        default="doctor.toml",
+        help="config to write [default: doctor.toml]",
     )
-    parser.add_argument("--force", action="store_true", help="write over files that exist")
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
     return parser
 
 
 def _check(args: argparse.Namespace) -> None:
     if not args.budget >= LEAST_BUDGET:
         raise ConfigError(
-            f"--budget {args.budget:g} is too short to tell anything: give {LEAST_BUDGET:g} "
-            "seconds or more; 60 to 120 are usual."
+            f"--budget {args.budget:g} is too short; the minimum is {LEAST_BUDGET:g} seconds, "
+            "60 to 120 are usual."
         )
     written = [args.html] if args.html else []
     if args.apply or args.apply_all:
         if args.TARGET == LEGACY:
-            raise ConfigError(f"{LEGACY} has no config to write; its cures are in our own loop.")
+            raise ConfigError(f"{LEGACY} has no config to write.")
         written.append(args.out)
     for name in written:
         path = Path(name)
         if path.exists() and not args.force:
-            raise ConfigError(f"{path} exists. Give another name, or --force to write over it.")
+            raise ConfigError(
+                f"{path} exists. Choose another name, or use --force to overwrite it."
+            )
         if not path.absolute().parent.is_dir():
-            raise ConfigError(f"There is no folder {path.absolute().parent} to write {path} into.")
+            raise ConfigError(f"Cannot write {path}: there is no folder {path.absolute().parent}.")
 
 
-def _subject(target: str | None, words: list[str]) -> tuple[Any, TrainConfig | None]:
-    if target == LEGACY:
-        if words:
-            raise BriskError(f"{LEGACY} has no options of its own, so not {words[0]!r}.")
-        from briskrl.doctor.legacy import LegacySubject
-
-        return LegacySubject(), None
+def _make_target(name: str | None, flags: list[str]) -> tuple[Any, TrainConfig | None]:
+    """What to examine, and its config if it has one."""
+    if name == LEGACY:
+        if flags:
+            raise BriskError(f"{LEGACY} has no options of its own, so {flags[0]!r} cannot be used.")
+        legacy = load_from_checkout("benchmarks.legacy.doctor_case", f"brisk doctor {LEGACY}")
+        return legacy.LegacyTarget(), None
     from briskrl.cli.train import parse_args
 
-    folder = None if target is None else find_folder(target)
+    folder = None if name is None else find_folder(name)
     if folder is not None:
-        words = ["--config", str(folder / "config.toml"), *words]
-    elif target is not None and Path(target).suffix in (".toml", ".json", ".yaml", ".yml"):
-        words = ["--config", target, *words]
-    elif target is not None:
-        words = [target, *words]
-    config, asked = parse_args(words)
+        flags = ["--config", str(folder / "config.toml"), *flags]
+    elif name is not None and Path(name).suffix in (".toml", ".json", ".yaml", ".yml"):
+        flags = ["--config", name, *flags]
+    elif name is not None:
+        flags = [name, *flags]
+    config, asked = parse_args(flags)
     if asked.print_config:
         raise ConfigError("--print-config belongs to brisk train.")
-    from briskrl.doctor.train_target import TrainSubject
+    from briskrl.doctor.train_target import TrainTarget
 
-    subject = TrainSubject(replace(config, run_dir=None), name=target or config.env)
+    target = TrainTarget(replace(config, run_dir=None), name=name or config.env)
     if folder is not None:
-        from briskrl.doctor.run_notes import describe_run
+        from briskrl.doctor.train_target import describe_run
 
-        subject.told += describe_run(folder)
-    return subject, config
+        target.extra_notes += describe_run(folder)
+    return target, config
 
 
-def _examine(subject: Subject, args: argparse.Namespace) -> Report:
+def _examine(target: Target, args: argparse.Namespace) -> Report:
     from briskrl.doctor.examination import examine
     from briskrl.training.signals import StopRequest
 
     progress = _Progress()
     try:
-        # A script's background jobs ignore Ctrl-C unless a handler says otherwise.
+        # Background jobs of a script ignore Ctrl-C unless there is a handler.
         with StopRequest() as stop:
             report = examine(
-                subject,
+                target,
                 budget_s=args.budget,
-                tell=progress,
+                progress=progress,
                 stops=lambda: stop.requested is not None,
             )
     finally:
         progress.close()
     if args.profile and not report.interrupted:
-        report = replace(report, profile=_profile(subject, args))
+        report = replace(report, profile=_profile(target, args))
     return report
 
 
-def _profile(subject: Subject, args: argparse.Namespace) -> dict[str, Any]:
-    from briskrl.doctor.examination import settle
+def _profile(target: Target, args: argparse.Namespace) -> dict[str, Any]:
+    from briskrl.doctor.examination import run_until_learning
     from briskrl.doctor.profile import profile
 
     print(f"profiling ({args.profile})", file=sys.stderr, flush=True)
-    with closing(subject.open()) as loop:
-        settle(loop)
+    with closing(target.open()) as loop:
+        run_until_learning(loop)
         return profile(loop, args.profile, PROFILED_S, Path(args.html or args.out).parent)
 
 
 def _apply(
-    subject: TrainSubject, config: TrainConfig, report: Report, args: argparse.Namespace
+    target: TrainTarget, config: TrainConfig, report: Report, args: argparse.Namespace
 ) -> Report:
-    from briskrl.doctor.apply_advice import advice, prove
-    from briskrl.doctor.changes import changed
+    from briskrl.doctor.apply_advice import combine_advice, measure_advice
+    from briskrl.doctor.train_loop import changed
 
-    advised = advice(report.findings, altering=args.apply_all)
+    advised = combine_advice(report.findings, altering=args.apply_all)
     if not advised.changes:
-        told = "nothing to apply: no finding names a setting"
+        note = "nothing to apply: no finding names a setting"
         if any(finding.alters_learning for finding in report.findings) and not args.apply_all:
-            told += " that leaves learning as it is (--apply-all takes the others)"
-        return replace(report, notes=(*report.notes, told))
-    print("proving the advice", file=sys.stderr, flush=True)
-    proof = prove(subject, advised)
+            note += " without an effect on learning (--apply-all includes the others)"
+        return replace(report, notes=(*report.notes, note))
+    print("measuring the advice", file=sys.stderr, flush=True)
+    proof = measure_advice(target, advised)
     if proof.gain is None or proof.gain.factor <= 1:
-        told = "the changes together are not faster, so no config was written"
+        note = "the changes together are not faster, so no config was written"
     else:
         Path(args.out).write_text(to_toml(replace(changed(config, advised.changes), run_dir=None)))
-        told = f"written: {args.out}; train with it: brisk train --config {args.out}"
-    return replace(report, proof=proof, notes=(*report.notes, told))
+        note = f"written: {args.out}; train with it: brisk train --config {args.out}"
+    return replace(report, proof=proof, notes=(*report.notes, note))
 
 
-def _answer(report: Report, args: argparse.Namespace) -> int:
+def _print_report(report: Report, args: argparse.Namespace) -> int:
     if args.html:
         from briskrl.doctor.report.html import as_html
 
@@ -211,14 +219,14 @@ def _answer(report: Report, args: argparse.Namespace) -> int:
 
 
 class _Progress:
-    """What goes on, in one line that is written over on a terminal."""
+    """One line with the current activity, overwritten on a terminal."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
         self._last = ""
 
     def __call__(self, doing: str, done: float) -> None:
-        """Say it, if it is news."""
+        """Show the activity if it has changed."""
         line = f"{100 * done:3.0f} %  {doing}"
         if self._live:
             print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
-"""The doctor: where the time of a training loop goes, what would help, and the proof.
+"""The doctor: measures where the time of a training loop goes and which changes make it faster.
 
-`brisk doctor` examines our own training. For a loop of your own, put a `PhaseTimer` around its
-parts and call `diagnose`.
+`brisk doctor` examines a training of briskrl. For a loop of your own, time its phases with a
+`PhaseTimer` and call `diagnose`.
 """
 
 from briskrl.core.phase import PhaseTimer

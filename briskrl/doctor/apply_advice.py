@@ -1,4 +1,4 @@
-"""Proof of advice: the config with the advised changes, beside the one it came from."""
+"""Combine the advice of a report and measure its gain over the original config."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from briskrl.doctor.changes import as_flags
-from briskrl.doctor.examination import BY_WALL, settle
+from briskrl.doctor.examination import BY_WALL, run_until_learning
 from briskrl.doctor.experiments.base import Experiment, outcome
 from briskrl.doctor.paired_turns import compare
 from briskrl.doctor.report.records import Finding, Outcome
-from briskrl.doctor.train_target import TrainSubject
+from briskrl.doctor.train_loop import as_flags
+from briskrl.doctor.train_target import TrainTarget
 
 PROOF_S = 20.0
-"""Seconds for the proof, apart from getting ready."""
+"""Seconds of the final measurement, without preparation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Changes that go together."""
+    """Changes to make together."""
 
     changes: dict[str, Any]
     causes: tuple[str, ...]
     alters: str
-    """What they do to learning; empty if nothing."""
+    """Their effect on learning; empty if there is none."""
 
 
-def advice(findings: Sequence[Finding], *, altering: bool) -> Advice:
-    """The changes of all proved findings; where two want the same setting, the larger gain has it.
+def combine_advice(findings: Sequence[Finding], *, altering: bool) -> Advice:
+    """The changes of all measured findings; of two for the same setting, the larger gain wins.
 
     Args:
         findings: Ranked.
-        altering: Also take changes that alter what is learnt.
+        altering: Include changes with an effect on learning.
     """
     changes: dict[str, Any] = {}
     causes, alters = [], []
@@ -49,18 +49,18 @@ def advice(findings: Sequence[Finding], *, altering: bool) -> Advice:
     return Advice(changes, tuple(causes), "; ".join(dict.fromkeys(alters)))
 
 
-def prove(subject: TrainSubject, advised: Advice, *, seconds: float = PROOF_S) -> Outcome:
-    """Both configs again, newly made, in alternating turns."""
+def measure_advice(target: TrainTarget, advised: Advice, *, seconds: float = PROOF_S) -> Outcome:
+    """Measure the advice: both configs, newly built, in alternating turns."""
     experiment = Experiment(
         name="proof",
-        question="Is it faster with all the advice taken?",
+        question="Is it faster with all advice applied?",
         cause="proof",
         change=as_flags(advised.changes),
-        open=lambda: subject.open_with(advised.changes),
+        open=lambda: target.open_with(advised.changes),
         alters=advised.alters,
     )
     by_wall = any(cause in BY_WALL for cause in advised.causes)
-    with closing(subject.open()) as before, closing(experiment.open()) as after:
-        settle(before)
-        settle(after)
+    with closing(target.open()) as before, closing(experiment.open()) as after:
+        run_until_learning(before)
+        run_until_learning(after)
         return outcome(experiment, compare(before, after, seconds=seconds, by_wall=by_wall))

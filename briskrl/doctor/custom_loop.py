@@ -1,4 +1,4 @@
-"""Anybody's loop as the subject of an examination: a function, a timer, and three lines."""
+"""Examine any training loop: a function that iterates, and a timer of its phases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
-from briskrl.doctor.examination import Teller, examine
+from briskrl.doctor.examination import ProgressCallback, examine
 from briskrl.doctor.experiments.base import WORTH, WORTH_A_CORE, Experiment, Skipped
 from briskrl.doctor.observation import Observation
 from briskrl.doctor.paired_turns import Loop
@@ -31,33 +31,34 @@ def diagnose(
     obs_size: int = 16,
     seconds: float = 60.0,
     name: str = "your loop",
-    tell: Teller = lambda doing, done: None,
+    progress: ProgressCallback = lambda doing, done: None,
 ) -> Report:
     """Examine a loop of your own.
 
     Put `with timer["act"]:` and so on around the parts of the loop (act, env, store, sample,
-    update, eval, log, save, wait); what is in none of them is counted as other.
+    update, eval, log, save, wait); the rest is counted as other.
 
     Args:
-        iterate: Does one iteration: acts, steps, stores, and whatever learning is due.
-        timer: Where it counts its phases.
+        iterate: Runs one iteration: act, step, store, and the updates that are due.
+        timer: The timer of its phases.
         num_envs: Transitions per iteration.
-        episodes: How many episodes have ended so far.
-        variants: Loops with something changed, by what was changed; each is made once and compared
-            in alternating turns. A variant counts its phases where it likes.
-        obs_size: Numbers per observation, to know what storing them should cost.
-        seconds: How long to look.
-        name: What the report calls the loop.
-        tell: Told what goes on.
+        episodes: Returns the number of finished episodes so far.
+        variants: Functions that build a changed loop, by the name of the change. Each is built once
+            and compared with `iterate` in alternating turns; it need not use `timer`.
+        obs_size: Numbers per observation, to estimate what storing them should cost.
+        seconds: Time budget.
+        name: Name of the loop in the report.
+        progress: Called with the current activity and the share of the budget that is used.
     """
     if num_envs < 1 or obs_size < 1 or not seconds > 0:
         raise ConfigError("num_envs, obs_size and seconds must all be above 0.")
-    subject = CodeSubject(iterate, timer, num_envs, episodes, dict(variants or {}), obs_size, name)
-    return examine(subject, budget_s=seconds, tell=tell)
+    loop = CallLoop(iterate, timer, num_envs, episodes)
+    target = CustomLoopTarget(loop, dict(variants or {}), num_envs, obs_size, name)
+    return examine(target, budget_s=seconds, progress=progress)
 
 
 class CallLoop:
-    """A function that iterates, as a loop."""
+    """A loop around a function that runs one iteration."""
 
     def __init__(
         self,
@@ -75,11 +76,11 @@ class CallLoop:
 
     @property
     def episodes(self) -> int | None:
-        """Episodes so far, if somebody counts them."""
+        """Episodes so far; None if they are not counted."""
         return None if self._episodes is None else self._episodes()
 
     def iterate(self) -> None:
-        """Call the function; updates are counted by how often that phase is entered."""
+        """Call the function; every entry of the update phase counts as one update."""
         updating = self.timer[Phase.UPDATE]
         before = updating.count
         self._iterate()
@@ -87,17 +88,17 @@ class CallLoop:
         self.steps += self._num_envs
 
     def enter(self) -> None:
-        """The function's surroundings stay as they are."""
+        """Nothing to set."""
 
     def leave(self) -> None:
-        """Nothing was changed."""
+        """Nothing to restore."""
 
     def close(self) -> None:
-        """The function belongs to the caller."""
+        """Nothing to release: the function belongs to the caller."""
 
 
-class Treated:
-    """The same loop with its surroundings changed for as long as a turn lasts."""
+class ModifiedLoop:
+    """The same loop with a process-wide setting changed during its turns."""
 
     def __init__(self, loop: Loop, enter: Callable[[], None], leave: Callable[[], None]) -> None:
         self._loop = loop
@@ -107,71 +108,69 @@ class Treated:
 
     @property
     def timer(self) -> PhaseTimer:
-        """The loop's."""
+        """Timer of the loop."""
         return self._loop.timer
 
     @property
     def steps(self) -> int:
-        """The loop's."""
+        """Transitions of the loop."""
         return self._loop.steps
 
     @property
     def updates(self) -> int:
-        """The loop's."""
+        """Updates of the loop."""
         return self._loop.updates
 
     @property
     def episodes(self) -> int | None:
-        """The loop's."""
+        """Episodes of the loop."""
         return self._loop.episodes
 
     def close(self) -> None:
-        """The loop goes on."""
+        """Nothing to release: the loop is still in use."""
 
 
-class CodeSubject:
-    """A loop of somebody's, and what can be changed around it."""
+class CustomLoopTarget:
+    """A custom loop, and the settings that can be changed from outside."""
 
     def __init__(
         self,
-        iterate: Iteration,
-        timer: PhaseTimer,
-        num_envs: int,
-        episodes: Callable[[], int] | None,
+        loop: CallLoop,
         variants: dict[str, Callable[[], Iteration]],
+        num_envs: int,
         obs_size: int,
         name: str,
     ) -> None:
         self.name = name
         self.num_envs = num_envs
         self.obs_size = obs_size
-        self._loop = CallLoop(iterate, timer, num_envs, episodes)
+        self._loop = loop
         self._variants = variants
 
     def open(self) -> Loop:
-        """The one loop there is."""
+        """The loop; there is only one."""
         return self._loop
 
     def open_with(self, changes: Mapping[str, Any]) -> Loop | None:
-        """Nobody here can change somebody's code."""
+        """None: the code of a custom loop cannot be changed here."""
         return None
 
     def notes(self) -> list[str]:
-        """Torch's threads, which nobody sees in the code."""
+        """The number of torch threads, which is not visible in the code."""
         torch = sys.modules.get("torch")
         if torch is None:
             return []
         return [f"torch uses {torch.get_num_threads()} threads on {usable_cores()} cores"]
 
     def machine_fraction(self, seen: Observation) -> float | None:
-        """Nobody says how much arithmetic the loop does."""
+        """None: the amount of arithmetic is unknown."""
         return None
 
     def experiments(self, seen: Observation) -> list[Experiment | Skipped]:
-        """Variants first, then the surroundings."""
-        return [*self._of_variants(), *self._of_torch(), *self._of_python(seen)]
+        """Variants first, then settings of torch and Python."""
+        return [*self._variant_tests(), *self._torch_tests(), *self._python_tests(seen)]
 
-    def _of_variants(self) -> Iterator[Experiment]:
+    def _variant_tests(self) -> Iterator[Experiment]:
         for name, make in self._variants.items():
             yield Experiment(
                 name=name,
@@ -179,10 +178,10 @@ class CodeSubject:
                 cause=name,
                 change=name,
                 open=lambda make=make: CallLoop(make(), PhaseTimer(), self.num_envs, None),  # type: ignore[misc]
-                alters="that is for you to say",
+                alters="depends on the change",
             )
 
-    def _of_torch(self) -> Iterator[Experiment | Skipped]:
+    def _torch_tests(self) -> Iterator[Experiment | Skipped]:
         torch = sys.modules.get("torch")
         if torch is None:
             yield Skipped("torch", "Do torch's settings matter?", "torch is not imported")
@@ -191,7 +190,7 @@ class CodeSubject:
         for count in sorted({1, cores} - {now}):
             yield Experiment(
                 name=f"torch threads {count}",
-                question=f"Would {count} instead of {now} threads of torch be faster?",
+                question=f"Would {count} torch threads be faster than {now}?",
                 cause="threads",
                 change=f"torch.set_num_threads({count})",
                 open=_with(self._loop, torch.set_num_threads, count, now),
@@ -200,38 +199,38 @@ class CodeSubject:
             )
         yield Experiment(
             name="denormals",
-            question="Are tiny numbers computed slowly?",
+            question="Are denormal numbers slowing it down?",
             cause="denormals",
             change="torch.set_flush_denormal(True)",
             open=_with(self._loop, torch.set_flush_denormal, True, False),
-            # What decays and was flushed once stays zero.
+            # Decaying values that were flushed once stay zero.
             lasts=True,
         )
 
-    def _of_python(self, seen: Observation) -> Iterator[Experiment]:
+    def _python_tests(self, seen: Observation) -> Iterator[Experiment]:
         console = _Console()
         cause = record_cause(seen)[0]
         yield Experiment(
             name="silent console",
-            question="Does printing cost anything?",
+            question="Does printing take time?",
             cause=cause if cause.startswith("write") else "console",
             change="print less often",
-            open=lambda: Treated(self._loop, console.hush, console.restore),
-            # Loggers and files of the loop's own write on.
+            open=lambda: ModifiedLoop(self._loop, console.silence, console.restore),
+            # Loggers and files of the loop still write.
             partial=True,
         )
         if gc.isenabled():
             yield Experiment(
                 name="garbage collector off",
-                question="Does the garbage collector cost anything?",
+                question="Does garbage collection take time?",
                 cause="garbage",
-                change="gc.freeze() after set-up, or fewer new objects per step",
-                open=lambda: Treated(self._loop, gc.disable, gc.enable),
+                change="gc.freeze() after setup, or fewer new objects per step",
+                open=lambda: ModifiedLoop(self._loop, gc.disable, gc.enable),
             )
 
 
 def _with(loop: Loop, switch: Callable[[Any], Any], on: Any, off: Any) -> Callable[[], Loop]:
-    """A loop for whose turns a setting of the process is another one."""
+    """Builds the loop with a process-wide setting switched during its turns."""
 
     def enter() -> None:
         switch(on)
@@ -239,24 +238,24 @@ def _with(loop: Loop, switch: Callable[[Any], Any], on: Any, off: Any) -> Callab
     def leave() -> None:
         switch(off)
 
-    return lambda: Treated(loop, enter, leave)
+    return lambda: ModifiedLoop(loop, enter, leave)
 
 
 class _Console:
-    """Standard output and error, put aside for a turn."""
+    """Standard output and error, silenced during a turn."""
 
-    def hush(self) -> None:
-        """Take whatever is printed and drop it."""
+    def silence(self) -> None:
+        """Drop everything that is printed."""
         self._before = sys.stdout, sys.stderr
-        sys.stdout = sys.stderr = _Nowhere()
+        sys.stdout = sys.stderr = _NullStream()
 
     def restore(self) -> None:
-        """Print again."""
+        """Print as before."""
         sys.stdout, sys.stderr = self._before
 
 
-class _Nowhere(io.TextIOBase):
-    """A console that nobody reads."""
+class _NullStream(io.TextIOBase):
+    """A text stream that drops everything."""
 
     def write(self, text: str) -> int:
         """Drop the text."""

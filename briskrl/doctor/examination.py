@@ -1,4 +1,4 @@
-"""The examination: watch a loop, try what applies in alternating turns, and say what was found."""
+"""Examine a training loop: observe it, run experiments in alternating turns, report findings."""
 
 from __future__ import annotations
 
@@ -14,105 +14,106 @@ import numpy as np
 
 from briskrl import __version__
 from briskrl.core.cpu import usable_cores
-from briskrl.doctor.experiments.base import Experiment, Skipped, Subject, missing, outcome
+from briskrl.doctor.experiments.base import Experiment, Skipped, Target, missing, outcome
 from briskrl.doctor.findings import find, from_experiment, rank
-from briskrl.doctor.observation import STRETCH_S, Observation, Watcher
+from briskrl.doctor.observation import WINDOW_S, LoopObserver, Observation
 from briskrl.doctor.paired_turns import FEWEST, Comparison, Loop, compare, take_turn
 from briskrl.doctor.report.records import Finding, Moment, Outcome, Report, Speed
-from briskrl.doctor.slowdown import growth, suspects
+from briskrl.doctor.slowdown import find_slowdown, rising_phases
 from briskrl.doctor.symptoms import many_updates, symptoms
 
-WATCHED, PEELED = 0.2, 0.15
-"""Shares of the budget for watching, and for a second look with the largest causes cured."""
-WATCHED_S = 3.0
-"""Shortest look at a loop."""
+OBSERVE_SHARE, HIDDEN_SHARE = 0.2, 0.15
+"""Shares of the budget for observing, and for experiments with the largest causes fixed."""
+OBSERVED_S = 3.0
+"""Shortest observation."""
 AGAIN_S, AGED = 1.0, 2.0
-"""Second look, when the loop has aged, and how many times as old it should be."""
+"""Seconds of the second observation, and how many times as many steps should lie before it."""
 AGEING_S = 8.0
-"""Seconds to get older that are granted beyond the budget if something seems to grow."""
+"""Seconds beyond the budget to run on before it, if a cost seems to grow."""
 COVERING = 1.3
-"""Gain of a cause that may hide others."""
+"""Gain from which a cause may hide others."""
 LEAST_S, MOST_S = 1.0, 10.0
-"""Seconds for one experiment, apart from getting ready."""
+"""Seconds for one experiment, without preparation."""
 BY_WALL = ("threads", "overlap", "env", "uneven-env", "device")
-"""Causes that are about who runs where, so that waiting for a core belongs to the answer."""
+"""Causes about the use of cores, for which waiting for a core is part of the result."""
 OPENING_S = 3.0
-"""Seconds that making a loop may take at the budget's expense."""
-SETTLE_S = 5.0
-"""Longest wait for a loop to begin to learn."""
+"""Seconds of building a loop that count against the budget."""
+LEARNING_WAIT_S = 5.0
+"""Longest wait for the first update of a loop."""
 
 
-class Teller(Protocol):
-    """Who is told what goes on."""
+class ProgressCallback(Protocol):
+    """Called with the progress of an examination."""
 
     def __call__(self, doing: str, done: float) -> None:
-        """`doing` is under way, and this share of the budget is spent."""
+        """The current activity, and the share of the budget that is used."""
         ...
 
 
 class Examination:
-    """One subject, one budget.
+    """The examination of one target within one budget.
 
     Args:
-        subject: What is examined.
-        budget_s: Seconds for all of it, more or less.
-        tell: Told what goes on.
-        stops: Whether to end early, asked between turns.
+        target: The loop to examine.
+        budget_s: Approximate seconds for everything.
+        progress: Called with the current activity.
+        stops: Called between turns; True ends the examination early.
     """
 
     def __init__(
         self,
-        subject: Subject,
+        target: Target,
         budget_s: float,
-        tell: Teller = lambda doing, done: None,
+        progress: ProgressCallback = lambda doing, done: None,
         stops: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._subject = subject
+        self._target = target
         self._budget_s = budget_s
-        self._tell = tell
+        self._progress = progress
         self._stops = stops
-        self._began = perf_counter()
+        self._start = perf_counter()
         self._load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         self._seen: Observation | None = None
         self._symptoms: list[Finding] = []
         self._tried: list[tuple[Experiment, Outcome]] = []
-        self._peeled: list[Finding] = []
+        self._hidden: list[Finding] = []
         self._history: tuple[Moment, ...] = ()
         self._missing: list[Outcome] = []
         self._notes: list[str] = []
         self._interrupted = False
 
     def run(self) -> Report:
-        """Examine; Ctrl-C and `stops` end it early with what is known so far.
+        """Run the examination; Ctrl-C and `stops` end it early with a partial report.
 
         Raises:
-            BriskError: The target cannot train at all.
+            BriskError: The target cannot be trained.
         """
         try:
-            self._say("getting ready")
-            with closing(self._subject.open()) as loop:
-                # The first start compiles, which may take longer than the examination.
-                self._began = perf_counter()
+            self._report_progress("preparing")
+            with closing(self._target.open()) as loop:
+                # The first start compiles, which may take longer than the whole budget.
+                self._start = perf_counter()
                 self._examine(loop)
         except KeyboardInterrupt:
             self._interrupted = True
         return self._report()
 
     def _examine(self, loop: Loop) -> None:
-        watcher = Watcher(loop)
-        self._say("watching")
+        observer = LoopObserver(loop)
+        self._report_progress("observing")
         try:
-            self._seen = watcher.watch(
-                max(WATCHED_S, WATCHED * self._budget_s), lambda stretch: self._say("watching")
+            self._seen = observer.observe(
+                max(OBSERVED_S, OBSERVE_SHARE * self._budget_s),
+                lambda window: self._report_progress("observing"),
             )
         except KeyboardInterrupt:
-            self._seen = watcher.observation()
+            self._seen = observer.observation()
             raise
-        self._notes += [*self._subject.notes(), *self._seen.told()]
-        self._symptoms = self._look(self._seen)
-        planned = self._subject.experiments(self._seen)
+        self._notes += [*self._target.notes(), *self._seen.notes()]
+        self._symptoms = self._find_symptoms(self._seen)
+        planned = self._target.experiments(self._seen)
         self._missing += [missing(item, item.why) for item in planned if isinstance(item, Skipped)]
-        # What may end in advice comes before what only answers a question.
+        # Experiments that may lead to advice come before those that only answer a question.
         wanted = sorted(
             (item for item in planned if isinstance(item, Experiment)),
             key=lambda item: (item.worth is None, -_share(self._seen, item.cause)),
@@ -120,35 +121,35 @@ class Examination:
         if not any(item.cause == "updates" for item in wanted):
             self._symptoms += filter(None, [many_updates(self._seen)])
         for position, experiment in enumerate(wanted):
-            left = self._left() - PEELED * self._budget_s
+            left = self._left() - HIDDEN_SHARE * self._budget_s
             if left < LEAST_S:
                 self._missing += [missing(item, TOO_SHORT) for item in wanted[position:]]
                 break
-            # A few answers are worth more than many that nobody can be sure of.
+            # A few clear answers are worth more than many unclear ones.
             fair = max(left / (len(wanted) - position), conclusive_s(self._seen))
             found = self._try(loop, experiment, min(left, fair))
             self._tried.append((experiment, found))
-        self._look_again(loop, watcher, self._seen)
-        self._peel()
+        self._check_slowdown(loop, observer, self._seen)
+        self._test_hidden_causes()
 
-    def _look_again(self, loop: Loop, watcher: Watcher, seen: Observation) -> None:
-        """Whether the loop has become slower with age; if it seems so, it gets older first."""
-        self._say("watching again")
-        if suspects(seen):
+    def _check_slowdown(self, loop: Loop, observer: LoopObserver, seen: Observation) -> None:
+        """Find costs that grow with the number of steps; if there seem to be any, run on first."""
+        self._report_progress("checking for slowdown")
+        if rising_phases(seen):
             end = perf_counter() + max(self._left() - AGAIN_S, AGEING_S)
-            while loop.steps < AGED * seen.stretches[-1].steps and perf_counter() < end:
+            while loop.steps < AGED * seen.windows[-1].steps and perf_counter() < end:
                 take_turn(loop)
-        self._history = watcher.watch(AGAIN_S).moments()
-        finding, grown = growth(seen, watcher.last_look)
+        self._history = observer.observe(AGAIN_S).moments()
+        finding, grown = find_slowdown(seen, observer.last_windows)
         if finding is not None:
-            # That a phase takes long is no news where it grows.
+            # A growing phase is one finding, not two.
             self._symptoms = [symptom for symptom in self._symptoms if symptom.cause not in grown]
             self._symptoms.append(finding)
 
-    def _peel(self) -> None:
-        """With the largest causes cured, look whether smaller ones show now."""
-        cured = [f for f in find(self._tried, []) if f.changes and f.gain.factor >= COVERING]
-        changes = {key: value for f in reversed(cured) for key, value in f.changes.items()}
+    def _test_hidden_causes(self) -> None:
+        """With the largest causes fixed, repeat experiments that showed no gain."""
+        fixed = [f for f in find(self._tried, []) if f.changes and f.gain.factor >= COVERING]
+        changes = {key: value for f in reversed(fixed) for key, value in f.changes.items()}
         hidden = [
             experiment
             for experiment, found in self._tried
@@ -157,13 +158,13 @@ class Examination:
             and not set(experiment.changes) & set(changes)
             and from_experiment(experiment, found) is None
         ]
-        if not cured or not hidden:
+        if not fixed or not hidden:
             return
-        base = self._subject.open_with(changes)
+        base = self._target.open_with(changes)
         if base is None:
             return
         with closing(base):
-            settle(base)
+            run_until_learning(base)
             for position, experiment in enumerate(hidden):
                 if self._left() < LEAST_S:
                     return
@@ -172,19 +173,18 @@ class Examination:
                 found = self._try(base, again, self._left() / (len(hidden) - position))
                 finding = from_experiment(again, found)
                 if finding is not None:
-                    after = " and ".join(f.cause for f in cured)
-                    self._peeled.append(replace(finding, after=after))
+                    after = " and ".join(f.cause for f in fixed)
+                    self._hidden.append(replace(finding, after=after))
 
     def _open_with(self, changes: Mapping[str, Any]) -> Loop:
-        loop = self._subject.open_with(changes)
+        loop = self._target.open_with(changes)
         assert loop is not None
         return loop
 
-    def _look(self, seen: Observation) -> list[Finding]:
+    def _find_symptoms(self, seen: Observation) -> list[Finding]:
         from briskrl.doctor.reference_costs import batched_write_s, gathered_sample_s
 
-        obs_size = getattr(self._subject, "obs_size", 16)
-        num_envs = self._subject.num_envs
+        num_envs, obs_size = self._target.num_envs, self._target.obs_size
         return symptoms(
             seen,
             num_envs=num_envs,
@@ -193,22 +193,22 @@ class Examination:
         )
 
     def _try(self, loop: Loop, experiment: Experiment, seconds: float) -> Outcome:
-        """What an experiment shows, or that it failed."""
+        """The outcome of an experiment, which may be that it failed."""
         seconds = min(MOST_S, max(LEAST_S, seconds))
-        self._say(experiment.question)
+        self._report_progress(experiment.question)
         begin = perf_counter()
         try:
             with closing(experiment.open()) as other:
-                # Compiling is paid once per machine and not by the budget.
+                # Compiling happens once per machine and does not count against the budget.
                 compiling = max(0.0, perf_counter() - begin - OPENING_S)
-                self._began += compiling
+                self._start += compiling
                 begin += compiling
                 if loop.updates:
-                    settle(other)
+                    run_until_learning(other)
                 left = seconds - (perf_counter() - begin)
                 return outcome(experiment, self._compare(loop, other, experiment, left))
-        except Exception as error:  # One experiment that fails must not cost the others.
-            return missing(experiment, f"it failed ({type(error).__name__}: {error})")
+        except Exception as error:  # A failing experiment must not end the others.
+            return missing(experiment, f"failed ({type(error).__name__}: {error})")
 
     def _compare(
         self, loop: Loop, other: Loop, experiment: Experiment, seconds: float
@@ -218,35 +218,35 @@ class Examination:
             other,
             seconds=max(LEAST_S, seconds),
             by_wall=experiment.cause in BY_WALL,
-            watched=self._watched() if experiment.lasts else None,
+            speed_before=self._observed_speed() if experiment.lasts else None,
             stops=self._stops,
         )
 
-    def _watched(self) -> float:
-        """Steps per second of its own that the loop did while it was watched."""
+    def _observed_speed(self) -> float:
+        """Own steps per second of the loop during the observation."""
         assert self._seen is not None
         return 1 / self._seen.s_per_step
 
     def _left(self) -> float:
-        return self._budget_s - (perf_counter() - self._began)
+        return self._budget_s - (perf_counter() - self._start)
 
-    def _say(self, doing: str) -> None:
+    def _report_progress(self, doing: str) -> None:
         if self._stops():
             raise KeyboardInterrupt
-        self._tell(doing, min(1.0, 1 - self._left() / self._budget_s))
+        self._progress(doing, min(1.0, 1 - self._left() / self._budget_s))
 
     def _report(self) -> Report:
         seen = self._seen
         return Report(
-            target=self._subject.name,
+            target=self._target.name,
             version=__version__,
             budget_s=self._budget_s,
-            took_s=perf_counter() - self._began,
+            took_s=perf_counter() - self._start,
             load=self._load,
-            speed=None if seen is None or not seen.stretches else self._speed(seen),
+            speed=None if seen is None or not seen.windows else self._speed(seen),
             coverage=0.0 if seen is None else seen.coverage,
             phases=() if seen is None else seen.phases,
-            findings=rank([*find(self._tried, self._symptoms), *self._peeled]),
+            findings=rank([*find(self._tried, self._symptoms), *self._hidden]),
             outcomes=(*(found for _, found in self._tried), *self._missing),
             notes=tuple(self._notes),
             history=self._history or (() if seen is None else seen.moments()),
@@ -255,28 +255,28 @@ class Examination:
         )
 
     def _speed(self, seen: Observation) -> Speed:
-        last = seen.stretches[-1]
-        turns = [stretch.turn for stretch in seen.settled]
+        last = seen.windows[-1]
+        turns = [window.turn for window in seen.steady]
         steps = max(1, sum(turn.steps for turn in turns))
         return Speed(
             steps_per_s=1 / seen.wall_s_per_step,
             steps_per_cpu_s=1 / seen.cpu_s_per_step,
             cores_busy=sum(t.cpu_s for t in turns) / sum(t.wall_s for t in turns),
             updates_per_step=sum(turn.updates for turn in turns) / steps,
-            num_envs=self._subject.num_envs,
+            num_envs=self._target.num_envs,
             steps=last.steps,
             updates=last.updates,
             episodes=last.episodes,
-            machine_fraction=self._subject.machine_fraction(seen),
+            machine_fraction=self._target.machine_fraction(seen),
         )
 
 
-TOO_SHORT = "the budget is spent; give more --budget"
+TOO_SHORT = "the budget is used up; increase --budget"
 
 
-def settle(loop: Loop) -> None:
-    """Let a new loop run until it learns; gives up after a few seconds, for it may never."""
-    end = perf_counter() + SETTLE_S
+def run_until_learning(loop: Loop) -> None:
+    """Run a new loop up to its first update; gives up after a few seconds."""
+    end = perf_counter() + LEARNING_WAIT_S
     loop.enter()
     try:
         while not loop.updates and perf_counter() < end:
@@ -286,10 +286,10 @@ def settle(loop: Loop) -> None:
 
 
 def conclusive_s(seen: Observation) -> float:
-    """Seconds for as many pairs of turns as an interval needs, where turns take long."""
-    usual = float(np.median([stretch.turn.wall_s for stretch in seen.settled]))
-    # Where a stretch is no longer than it was asked to be, turns are short enough for any slice.
-    is_long = usual > 1.5 * STRETCH_S
+    """Seconds needed for an interval where single turns take long."""
+    usual = float(np.median([window.turn.wall_s for window in seen.steady]))
+    # Windows of the requested length mean that turns are short enough for any experiment.
+    is_long = usual > 1.5 * WINDOW_S
     return min(MOST_S, LEAST_S + 2 * FEWEST * usual) if is_long else LEAST_S
 
 
@@ -302,22 +302,22 @@ PHASES = {
     "overlap": ("update", "act"),
     "threads": ("update", "act"),
 }
-"""Phases that a cause can make cheaper; others have no phase of their own."""
+"""Phases that fixing a cause makes cheaper; other causes have no phase of their own."""
 
 
 def _share(seen: Observation | None, cause: str) -> float:
-    """Share of the time that curing a cause could save at most."""
+    """Largest share of the time that fixing a cause could save."""
     if seen is None or cause not in PHASES:
         return 0.0
     return sum(map(seen.own_share, PHASES[cause]))
 
 
 def examine(
-    subject: Subject,
+    target: Target,
     *,
     budget_s: float,
-    tell: Teller = lambda doing, done: None,
+    progress: ProgressCallback = lambda doing, done: None,
     stops: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """Examine a subject; see `Examination`."""
-    return Examination(subject, budget_s, tell, stops).run()
+    """Examine a target; see `Examination` for the arguments."""
+    return Examination(target, budget_s, progress, stops).run()

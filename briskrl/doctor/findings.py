@@ -1,4 +1,4 @@
-"""From outcomes and symptoms to findings: one per cause, the largest gain first."""
+"""Merge outcomes of experiments and symptoms into findings: one per cause, largest gain first."""
 
 from __future__ import annotations
 
@@ -9,37 +9,35 @@ from briskrl.doctor.experiments.base import Experiment
 from briskrl.doctor.report.records import Finding, Outcome
 
 TITLES = {
-    "engine": "another engine computes the same networks faster",
+    "engine": "the other engine computes the same networks faster",
     "updates": "learning takes most of the time",
-    "small-batch": "updates are too small for the size of the network",
+    "small-batch": "batches are too small for this network",
     "env": "environments are stepped one after another",
-    "uneven-env": "every round waits for the slowest environment",
+    "uneven-env": "every step waits for the slowest environment",
     "threads": "the number of threads does not suit this machine",
-    "overlap": "collecting and learning take turns, or get into each other's way",
+    "overlap": "collecting and learning at the same time is set wrongly for this machine",
     "num-envs": "the number of environments does not suit this machine",
     "log": "logging takes time",
-    "write-per-step": "something is written to the system at every step",
-    "write-per-episode": "something is written to the system for every episode",
+    "write-per-step": "every step writes to the system",
+    "write-per-episode": "every episode writes to the system",
     "save": "checkpoints take time",
     "store": "storing transitions takes time",
-    "growth": "a step costs more than when the loop began",
-    "denormals": "tiny numbers are computed slowly",
+    "growth": "steps are slower than at the start of the loop",
+    "denormals": "denormal numbers are computed slowly",
     "console": "printing takes time",
     "flood": "the flood fill takes time",
     "device": "another device is faster",
     "compile": "the networks can be compiled",
 }
-"""What is slow, by cause, where the experiment itself does not say."""
-
-
+"""Title of a finding, by cause."""
 CERTAIN = 0.2
-"""Share of a gain that the interval must leave no doubt about."""
+"""Share of a gain that the lower end of its interval must reach."""
 
 
 def find(
     tried: Iterable[tuple[Experiment, Outcome]], symptoms: Sequence[Finding]
 ) -> tuple[Finding, ...]:
-    """All findings, ranked: what was proved or follows from figures by its gain, then ceilings."""
+    """All findings, ranked by `rank`."""
     by_cause: dict[str, list[Finding]] = {}
     for experiment, outcome in tried:
         finding = from_experiment(experiment, outcome)
@@ -52,20 +50,20 @@ def find(
 
 
 def _is_less(finding: Finding, symptoms: Sequence[Finding]) -> bool:
-    """Whether all of its cause clearly costs more than what was saved."""
+    """Whether a symptom of the same cause promises clearly more."""
     alike = [symptom for symptom in symptoms if symptom.cause == finding.cause]
     return any(symptom.gain.low > finding.gain.high for symptom in alike)
 
 
 def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """What can be had at once by its gain, then what shows only after that, then ceilings."""
+    """Order findings: immediate gains, gains after other fixes, upper bounds; largest first."""
     return tuple(
         sorted(findings, key=lambda f: (f.basis == "ceiling", f.after != "", -f.gain.factor))
     )
 
 
 def from_experiment(experiment: Experiment, outcome: Outcome) -> Finding | None:
-    """The finding that an experiment has proved, if it has."""
+    """The finding that an experiment shows; None if its gain is too small or unclear."""
     gain = outcome.gain
     if experiment.worth is None or gain is None:
         return None
@@ -89,9 +87,9 @@ def from_experiment(experiment: Experiment, outcome: Outcome) -> Finding | None:
 
 
 def merge(findings: Sequence[Finding]) -> Finding:
-    """The best proof of a cause, with the evidence of all; a symptom's title says more."""
+    """The strongest finding of a cause with the evidence of all; a symptom's title is preferred."""
     ranked = sorted(findings, key=lambda found: (found.basis != "measured", -found.gain.factor))
     best = ranked[0]
-    told = next((found.title for found in ranked if found.basis != "measured"), best.title)
+    title = next((found.title for found in ranked if found.basis != "measured"), best.title)
     evidence = [line for found in ranked for line in found.evidence]
-    return replace(best, title=told, evidence=tuple(dict.fromkeys(evidence)))
+    return replace(best, title=title, evidence=tuple(dict.fromkeys(evidence)))

@@ -1,4 +1,4 @@
-"""Looking at a loop without changing it: phases by two clocks, and how it fares over time."""
+"""Observe a loop without changing it: phases by wall and CPU time, and its course over time."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from briskrl.core.phase import PhaseStats, PhaseTimer
 from briskrl.doctor.paired_turns import Loop, Turn, take_turn
 from briskrl.doctor.report.records import Moment, PhaseRow
 
-STRETCH_S = 0.1
-"""How finely the loop's life is looked at."""
-FEWEST_STRETCHES, LONGEST = 8, 2
-"""Stretches that must have been seen, and how many times longer than asked that may take."""
+WINDOW_S = 0.1
+"""Length of a window."""
+MIN_WINDOWS, MAX_OVERRUN = 8, 2
+"""Windows to observe at least, and how many times the requested time that may take."""
 WAITING = 0.3
-"""Share of a phase that must be waiting for it to be believed; less is the clocks' unrest."""
+"""Share of a phase from which waiting counts; less is clock noise."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """A few iterations of the loop's life, and where its process stood after them."""
+class Window:
+    """A few iterations, and the state of the process after them."""
 
     turn: Turn
     at_s: float
@@ -32,163 +32,162 @@ class Stretch:
     episodes: int | None
     rss_mb: float
     writes: int | None
-    """Calls to the system that write, since the process began; None where they are not told."""
+    """Write system calls since the process started; None where the system does not count them."""
     phases: Mapping[str, float] = field(default_factory=dict)
-    """Seconds per phase, by the clock of this stretch."""
+    """Seconds per phase, by the clock of this window (see `by_cpu`)."""
     by_cpu: bool = False
-    """Whether that clock is the processor's."""
+    """Whether phases are in CPU time; otherwise in wall time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen."""
+    """Everything that was observed."""
 
-    stretches: tuple[Stretch, ...]
+    windows: tuple[Window, ...]
     phases: tuple[PhaseRow, ...]
     coverage: float
 
     @property
-    def learning(self) -> tuple[Stretch, ...]:
-        """Stretches since the first update, or all if nobody counts updates."""
-        found = tuple(stretch for stretch in self.stretches if stretch.turn.updates)
-        return found or self.stretches
+    def learning(self) -> tuple[Window, ...]:
+        """Windows with updates, or all windows if updates are not counted."""
+        found = tuple(window for window in self.windows if window.turn.updates)
+        return found or self.windows
 
     @property
-    def settled(self) -> tuple[Stretch, ...]:
-        """The later half of those, which a slow start has no part in."""
-        stretches = self.learning
-        return stretches[len(stretches) // 2 :]
+    def steady(self) -> tuple[Window, ...]:
+        """The later half of `learning`, after a possible slow start."""
+        windows = self.learning
+        return windows[len(windows) // 2 :]
 
     def own_share(self, name: str) -> float:
         """Share of a phase in the loop's own time; 0 if there is no such phase.
 
-        Shares of the wall time are at the mercy of whoever takes the core in the middle of a phase,
-        so what computes counts by its CPU time. What waits (for a disk, a worker) counts by the
-        wall, less its part of the time that the loop was ready but not running.
+        Wall time includes the time that other programs have the core, so computing counts by CPU
+        time. Waiting (for a disk, a worker) counts by wall time, less its part of the time that
+        the loop was runnable but not running.
         """
-        stretched = self._stretched
-        own = {row.name: row.cpu_s + _waited(row, stretched) for row in self.phases}
+        contention = self._contention
+        own = {row.name: row.cpu_s + _waited(row, contention) for row in self.phases}
         return own.get(name, 0.0) / max(1e-12, sum(own.values()))
 
     def share_range(self, *names: str) -> tuple[float, float]:
-        """Between which the share of some phases together was in four of five stretches."""
+        """10 % and 90 % quantiles over the windows of the combined share of some phases."""
         share = sum(map(self.own_share, names))
         rows = [row for row in self.phases if row.name in names]
-        by_cpu = not any(_waited(row, self._stretched) for row in rows)
+        by_cpu = not any(_waited(row, self._contention) for row in rows)
         shares = [
-            sum(stretch.phases.get(name, 0.0) for name in names) / sum(stretch.phases.values())
-            for stretch in self.learning
-            if stretch.by_cpu == by_cpu and sum(stretch.phases.values()) > 0
+            sum(window.phases.get(name, 0.0) for name in names) / sum(window.phases.values())
+            for window in self.learning
+            if window.by_cpu == by_cpu and sum(window.phases.values()) > 0
         ]
         low, high = np.quantile(shares or [share], (0.1, 0.9))
         return min(share, float(low)), max(share, float(high))
 
     @property
-    def _stretched(self) -> float:
-        """How many times as long computing took because others had the core."""
-        queued = sum(stretch.turn.queued_s for stretch in self.learning)
+    def _contention(self) -> float:
+        """Factor by which computing took longer because other programs had the core."""
+        queued = sum(window.turn.queued_s for window in self.learning)
         return 1 + queued / max(1e-9, sum(s.turn.cpu_s for s in self.learning))
 
     @property
     def s_per_step(self) -> float:
-        """Seconds of its own per transition, as a median of the settled stretches."""
-        return float(np.median([1 / s.turn.own_steps_per_s for s in self.settled]))
+        """Own seconds per transition, median of the steady windows."""
+        return float(np.median([1 / s.turn.own_steps_per_s for s in self.steady]))
 
     @property
     def wall_s_per_step(self) -> float:
-        """Wall seconds per transition, likewise."""
-        return float(np.median([1 / s.turn.steps_per_s for s in self.settled]))
+        """Wall seconds per transition, median of the steady windows."""
+        return float(np.median([1 / s.turn.steps_per_s for s in self.steady]))
 
     @property
     def cpu_s_per_step(self) -> float:
-        """CPU seconds per transition, likewise."""
-        return float(np.median([1 / s.turn.steps_per_cpu_s for s in self.settled]))
+        """CPU seconds per transition, median of the steady windows."""
+        return float(np.median([1 / s.turn.steps_per_cpu_s for s in self.steady]))
 
-    def told(self) -> list[str]:
-        """What a reader should know even if nothing is wrong with it."""
-        first, turns = self.learning[0].turn, [stretch.turn for stretch in self.learning]
+    def notes(self) -> list[str]:
+        """Facts for the report that are not findings."""
+        first, turns = self.learning[0].turn, [window.turn for window in self.learning]
         queued = sum(turn.queued_s for turn in turns) / sum(turn.wall_s for turn in turns)
         grown = self.learning[-1].rss_mb - self.learning[0].rss_mb
         return [
-            f"its first {first.wall_s:.1f} s of learning ran at "
-            f"{first.own_steps_per_s * self.s_per_step:.2f} times the settled speed",
-            f"it waited for a core {100 * queued:.0f} % of the time",
-            f"memory grew by {grown:.1f} MB while it was watched",
+            f"the first {first.wall_s:.1f} s of learning ran at "
+            f"{first.own_steps_per_s * self.s_per_step:.2f} times the steady speed",
+            f"the loop waited for a core {100 * queued:.0f} % of the time",
+            f"memory grew by {grown:.1f} MB during the observation",
         ]
 
     def moments(self) -> tuple[Moment, ...]:
-        """The stretches as points of a plot."""
+        """The windows as points for charts."""
         return tuple(
             Moment(
-                at_s=stretch.at_s,
-                steps=stretch.steps,
-                steps_per_s=stretch.turn.steps_per_s,
-                cpu_us_per_step=1e6 / stretch.turn.steps_per_cpu_s,
-                rss_mb=stretch.rss_mb,
+                at_s=window.at_s,
+                steps=window.steps,
+                steps_per_s=window.turn.steps_per_s,
+                cpu_us_per_step=1e6 / window.turn.steps_per_cpu_s,
+                rss_mb=window.rss_mb,
             )
-            for stretch in self.stretches
+            for window in self.windows
         )
 
 
-class Watcher:
-    """Watches a loop from its birth.
+class LoopObserver:
+    """Observes a loop from its first iteration.
 
     Args:
-        loop: The loop, newly made.
+        loop: A newly built loop.
     """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._process = psutil.Process()
-        self._began = perf_counter()
-        self._stretches: list[Stretch] = []
-        self._looks: list[int] = []
+        self._start = perf_counter()
+        self._windows: list[Window] = []
+        self._starts: list[int] = []
         self._by_wall = _Tally()
         self._by_cpu = _Tally()
 
-    def watch(
-        self, seconds: float, on_stretch: Callable[[Stretch], None] = lambda s: None
+    def observe(
+        self, seconds: float, on_window: Callable[[Window], None] = lambda s: None
     ) -> Observation:
-        """Let the loop run for `seconds`, and tell all that has been seen since its birth.
+        """Run the loop for `seconds` and return everything observed since its start.
 
-        These are seconds of its own: where others have the core half of the time, it takes twice as
-        long. Phases are counted by the wall and by the processor in turns: two clocks at once would
-        cost twice as much.
+        The seconds are the loop's own: if other programs have the core half of the time, it takes
+        twice as long. Windows alternate between wall and CPU time, because reading two clocks at
+        once would double the overhead.
         """
-        begin, own_s, learnt = perf_counter(), 0.0, 0
-        self._looks.append(len(self._stretches))
-        while own_s < seconds or learnt < FEWEST_STRETCHES:
-            # Before the loop learns there is little to see, and after it percentiles are settled.
-            stretch = self._stretch(by_cpu=learnt % 2 == 1)
-            learnt += bool(stretch.turn.updates or not self._loop.updates)
-            own_s += stretch.turn.own_s
-            on_stretch(stretch)
-            if perf_counter() - begin > LONGEST * seconds:
+        begin, own_s, learning = perf_counter(), 0.0, 0
+        self._starts.append(len(self._windows))
+        while own_s < seconds or learning < MIN_WINDOWS:
+            window = self._record_window(by_cpu=learning % 2 == 1)
+            learning += bool(window.turn.updates or not self._loop.updates)
+            own_s += window.turn.own_s
+            on_window(window)
+            if perf_counter() - begin > MAX_OVERRUN * seconds:
                 break
         return self.observation()
 
     @property
-    def last_look(self) -> list[Stretch]:
-        """Stretches since `watch` was last called."""
-        return self._stretches[self._looks[-1] :] if self._looks else []
+    def last_windows(self) -> list[Window]:
+        """Windows of the last call of `observe`."""
+        return self._windows[self._starts[-1] :] if self._starts else []
 
     def observation(self) -> Observation:
-        """All that has been seen."""
+        """Everything observed so far."""
         rows, coverage = _phase_rows(self._by_wall, self._by_cpu)
-        return Observation(tuple(self._stretches), rows, coverage)
+        return Observation(tuple(self._windows), rows, coverage)
 
-    def _stretch(self, *, by_cpu: bool) -> Stretch:
+    def _record_window(self, *, by_cpu: bool) -> Window:
         loop = self._loop
         tally = self._by_cpu if by_cpu else self._by_wall
         loop.timer.use(process_time_ns if by_cpu else perf_counter_ns)
-        turn = take_turn(loop, STRETCH_S)
+        turn = take_turn(loop, WINDOW_S)
         if turn.updates or not loop.updates:
             tally.add(loop.timer, turn)
         phases = loop.timer.seconds()
         loop.timer.use(perf_counter_ns)
-        stretch = Stretch(
+        window = Window(
             turn=turn,
-            at_s=perf_counter() - self._began,
+            at_s=perf_counter() - self._start,
             steps=loop.steps,
             updates=loop.updates,
             episodes=loop.episodes,
@@ -197,12 +196,12 @@ class Watcher:
             phases=phases,
             by_cpu=by_cpu,
         )
-        self._stretches.append(stretch)
-        return stretch
+        self._windows.append(window)
+        return window
 
 
 class _Tally:
-    """Phases of several turns, added up."""
+    """Sums over the phases of several turns."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -212,7 +211,7 @@ class _Tally:
         self.last: dict[str, PhaseStats] = {}
 
     def add(self, timer: PhaseTimer, turn: Turn) -> None:
-        """Add a turn that the timer was set back before."""
+        """Add a turn that started with the timer at zero."""
         self.last = timer.stats()
         self.steps += turn.steps
         self.whole_s += sum(stats.seconds for stats in self.last.values())
@@ -222,7 +221,7 @@ class _Tally:
 
 
 def _phase_rows(by_wall: _Tally, by_cpu: _Tally) -> tuple[tuple[PhaseRow, ...], float]:
-    """Phases, the dearest first, and the share of the time that they account for."""
+    """Phases, the most expensive first, and the share of the time that they cover."""
     if not by_wall.whole_s:
         return (), 0.0
     million = 1e6 / max(1, by_wall.steps)
@@ -244,14 +243,14 @@ def _phase_rows(by_wall: _Tally, by_cpu: _Tally) -> tuple[tuple[PhaseRow, ...], 
     return tuple(rows), 1 - by_wall.seconds["other"] / by_wall.whole_s
 
 
-def _waited(row: PhaseRow, stretched: float) -> float:
-    """Seconds of a phase that are neither computing nor being kept from it."""
-    waited = row.wall_s - row.cpu_s * stretched
+def _waited(row: PhaseRow, contention: float) -> float:
+    """Seconds of a phase spent neither computing nor queued for a core."""
+    waited = row.wall_s - row.cpu_s * contention
     return waited if waited > WAITING * row.wall_s else 0.0
 
 
 def write_calls(process: psutil.Process) -> int | None:
-    """Calls to the system that write, of a process so far; None where they are not told."""
+    """Write system calls of a process so far; None where the system does not count them."""
     try:
         return int(process.io_counters().write_count)
     except (AttributeError, psutil.Error, OSError):

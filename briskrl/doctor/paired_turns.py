@@ -1,36 +1,36 @@
-"""Two loops in alternating turns, and how many times faster one of them is."""
+"""Run two training loops in alternating turns and estimate how much faster one of them is."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, hypot, log
-from time import perf_counter, thread_time
+from time import perf_counter, process_time, thread_time
 from typing import Protocol
 
 import numpy as np
 
 from briskrl.bench.compare import EARLY_CONFIDENCE, Estimate, PairedComparison, estimate
 from briskrl.core.phase import PhaseTimer
-from briskrl.doctor.clocks import read_clocks
 from briskrl.doctor.report.records import Gain
 
 TURN_S = 0.05
-"""Shortest turn: long enough for the clock, short enough for both to meet the same machine."""
+"""Shortest turn: long enough for the clock, short enough that both see the same machine."""
 FEWEST, MOST = 6, 60
-"""Pairs of turns."""
+"""Pairs of turns per comparison."""
 LASTING = 1.15
-"""Gain over the time before all turns that cannot be the machine's unrest."""
+"""Gain over the time before all turns that cannot be measurement noise."""
 NARROW = 0.04
-"""Differences below this share are none; twice as much is precise enough for a gain."""
+"""Relative difference that counts as none; twice as much is precise enough for a gain."""
 
 
 class Loop(Protocol):
-    """Something that trains, one iteration at a time."""
+    """A training loop that runs one iteration at a time."""
 
     @property
     def timer(self) -> PhaseTimer:
-        """Where its phases are counted."""
+        """Timer of its phases."""
         ...
 
     @property
@@ -40,16 +40,16 @@ class Loop(Protocol):
 
     @property
     def updates(self) -> int:
-        """Gradient updates so far; stays 0 if nobody counts them."""
+        """Gradient updates so far; stays 0 if they are not counted."""
         ...
 
     @property
     def episodes(self) -> int | None:
-        """Episodes so far; None if nobody counts them."""
+        """Episodes so far; None if they are not counted."""
         ...
 
     def enter(self) -> None:
-        """Called before every turn: settings of the process become this loop's."""
+        """Called before every turn; applies process-wide settings that this loop needs."""
         ...
 
     def leave(self) -> None:
@@ -66,8 +66,38 @@ class Loop(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ClockReading:
+    """Values of all clocks at one moment."""
+
+    wall_s: float
+    cpu_s: float
+    """CPU seconds of all threads of this process."""
+    queued_s: float
+    """Seconds this thread was runnable but not running; 0 where the system does not report it."""
+
+
+def read_clocks() -> ClockReading:
+    """Read all clocks."""
+    return ClockReading(perf_counter(), process_time(), _queued_s())
+
+
+def _queued_s() -> float:
+    # Linux: nanoseconds on a processor, nanoseconds waiting for one, number of turns.
+    try:
+        descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+    except OSError:
+        return 0.0
+    try:
+        return int(os.read(descriptor, 96).split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
-    """What a few iterations took."""
+    """Cost of a few iterations."""
 
     iterations: int
     steps: int
@@ -75,11 +105,11 @@ class Turn:
     wall_s: float
     cpu_s: float
     queued_s: float
-    """Part of the wall time that the thread was ready but others had the core."""
+    """Part of the wall time in which the thread was runnable but other programs had the core."""
 
     @property
     def own_s(self) -> float:
-        """Seconds without those that other programs had the core; sleeping counts."""
+        """Wall seconds without the time that other programs had the core; sleeping counts."""
         return max(1e-9, self.wall_s - self.queued_s)
 
     @property
@@ -89,7 +119,7 @@ class Turn:
 
     @property
     def own_steps_per_s(self) -> float:
-        """Transitions per second of its own."""
+        """Transitions per second of `own_s`."""
         return self.steps / self.own_s
 
     @property
@@ -100,22 +130,22 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How two loops compare, the second over the first."""
+    """Speed of the second loop over the first."""
 
     gain: Gain
     cpu_gain: Gain
     pairs: int
     before: float
-    """Transitions per second of the first, as a median."""
+    """Median transitions per second of the first loop."""
     after: float
-    """The same of the second."""
+    """Median transitions per second of the second loop."""
 
 
 def take_turn(loop: Loop, least_s: float = TURN_S) -> Turn:
     """Iterate for at least `least_s`, up to the end of a round of updates.
 
-    Loops that learn in bursts are compared by whole rounds: a turn that ends between two updates
-    would have collected what it did not learn from.
+    Loops that alternate between collecting and updating are compared by whole rounds: a turn that
+    ends between two rounds of updates would include collection without its updates.
     """
     loop.enter()
     try:
@@ -147,38 +177,38 @@ def compare(
     *,
     seconds: float,
     by_wall: bool = False,
-    watched: float | None = None,
+    speed_before: float | None = None,
     stops: Callable[[], bool] = lambda: False,
 ) -> Comparison | None:
-    """How many times faster `after` is; None if there was no time for two pairs.
+    """Speed of `after` over `before`; None if there was no time for two pairs.
 
-    The order changes from pair to pair, so that a drift of the machine falls on both. Stops early
-    once the interval is narrow and leaves no doubt on which side of 1 it lies.
+    The order alternates from pair to pair, so that drift of the machine affects both. Stops early
+    once the interval is narrow and clearly on one side of 1.
 
     Args:
-        before: The loop as it is.
-        after: The loop with something changed.
-        seconds: For both, all in all.
-        by_wall: Count the time that others had the core. Where threads are compared their own
-            siblings are among those others; elsewhere it is only unrest.
-        watched: Where the change may outlast its turns because both sides are one loop, the speed
-            that was watched before; then a gain counts that only the time before all turns lacks.
-        stops: Whether to be content with the pairs so far.
+        before: The unchanged loop.
+        after: The loop with one change.
+        seconds: Time limit for both loops together.
+        by_wall: Include the time that other programs had the core. Needed where threads are
+            compared, because their siblings are among those others; elsewhere it is only noise.
+        speed_before: Steps per second before the first turn, for changes that may persist after
+            their turns because both sides are one loop. A gain over that speed counts as well.
+        stops: Called after every pair; True ends the comparison.
     """
     end = perf_counter() + seconds
     sides: tuple[list[Turn], list[Turn]] = ([], [])
     take_turn(before, 0.0)
-    since = None if watched is None else _Since(before, watched)
+    baseline = None if speed_before is None else _Baseline(before, speed_before)
     take_turn(after, 0.0)
 
     def changed() -> float:
-        rate = _noted(sides[1], after, by_wall=by_wall)
-        if since is not None:
-            since.note(rate)
+        rate = _timed_turn(sides[1], after, by_wall=by_wall)
+        if baseline is not None:
+            baseline.record(rate)
         return rate
 
     comparison = PairedComparison(
-        old=lambda: _noted(sides[0], before, by_wall=by_wall), new=changed
+        old=lambda: _timed_turn(sides[0], before, by_wall=by_wall), new=changed
     )
     while len(sides[0]) < MOST:
         comparison.take_turn()
@@ -190,7 +220,7 @@ def compare(
     pairs = zip(*sides, strict=True)
     found = comparison.estimate()
     return Comparison(
-        gain=_gain(found if since is None else since.or_lasting(found)),
+        gain=_gain(found if baseline is None else baseline.or_lasting(found)),
         cpu_gain=_gain(estimate([log(b.steps_per_cpu_s / a.steps_per_cpu_s) for a, b in pairs])),
         pairs=len(sides[0]),
         before=float(np.median([turn.steps_per_s for turn in sides[0]])),
@@ -198,49 +228,49 @@ def compare(
     )
 
 
-class _Since:
-    """A loop's speed before a change was first made, to hold its later speed against.
+class _Baseline:
+    """Speed of a loop before a change was first made, as a baseline for its later speed.
 
-    There are no pairs here, and the machine may have been slower then. So beside every turn a fixed
-    bit of work is timed, and a gain counts that is there with and without regard to that, and over
-    the time that the loop was watched as well.
+    There are no pairs here, and the machine may have been slower then. So a fixed piece of work is
+    timed beside every turn. A gain counts only if it holds with and without this correction, and
+    over the observed speed as well.
 
     Args:
-        loop: The loop, still untouched.
-        watched: Steps per second of its own that it did when it was watched.
+        loop: The loop, not changed yet.
+        observed_speed: Steps per second during the observation.
     """
 
-    def __init__(self, loop: Loop, watched: float) -> None:
-        self._watched = watched
+    def __init__(self, loop: Loop, observed_speed: float) -> None:
+        self._observed_speed = observed_speed
         self._then: list[tuple[float, float]] = []
         self._now: list[tuple[float, float]] = []
         for _ in range(FEWEST):
-            self._then.append((take_turn(loop).own_steps_per_s, _pulse()))
+            self._then.append((take_turn(loop).own_steps_per_s, _reference_rate()))
 
-    def note(self, rate: float) -> None:
-        """A turn with the change."""
-        self._now.append((rate, _pulse()))
+    def record(self, rate: float) -> None:
+        """Record the speed of a turn with the change."""
+        self._now.append((rate, _reference_rate()))
 
     def or_lasting(self, found: Estimate) -> Estimate:
-        """What was found in pairs, or the gain since the change if that is clearly larger."""
+        """The estimate from pairs, or the gain since the change if that is clearly larger."""
         plain = _over([rate for rate, _ in self._now], [rate for rate, _ in self._then])
         fair = _over([r / p for r, p in self._now], [r / p for r, p in self._then])
         least = min(plain, fair, key=lambda one: one.ratio)
-        since_watched = float(np.median([rate for rate, _ in self._now])) / self._watched
-        lasts = least.low > max(found.high, LASTING) and since_watched > LASTING
+        since_observed = float(np.median([rate for rate, _ in self._now])) / self._observed_speed
+        lasts = least.low > max(found.high, LASTING) and since_observed > LASTING
         return least if lasts else found
 
 
 def _over(now: list[float], then: list[float]) -> Estimate:
-    """How many times as fast, without pairs."""
+    """Ratio of two sets of rates without pairing."""
     new, old = (estimate([log(rate) for rate in rates]) for rates in (now, then))
     ratio = new.ratio / old.ratio
-    reach = exp(hypot(log(new.high / new.ratio), log(old.high / old.ratio)))
-    return Estimate(ratio, ratio / reach, ratio * reach, new.pairs)
+    width = exp(hypot(log(new.high / new.ratio), log(old.high / old.ratio)))
+    return Estimate(ratio, ratio / width, ratio * width, new.pairs)
 
 
-def _pulse() -> float:
-    """How often a fixed bit of work, in Python and in NumPy, could be done in a second."""
+def _reference_rate() -> float:
+    """Repetitions per second of a fixed piece of work in Python and NumPy."""
     numbers = np.linspace(1.0, 2.0, 4096)
     begin = thread_time()
     for _ in range(100):
@@ -248,14 +278,14 @@ def _pulse() -> float:
     return 1 / max(1e-9, thread_time() - begin)
 
 
-def _noted(turns: list[Turn], loop: Loop, *, by_wall: bool) -> float:
-    """One more turn; returns its speed."""
+def _timed_turn(turns: list[Turn], loop: Loop, *, by_wall: bool) -> float:
+    """Take one more turn and return its speed."""
     turns.append(take_turn(loop))
     return turns[-1].steps_per_s if by_wall else turns[-1].own_steps_per_s
 
 
 def _is_clear(comparison: PairedComparison) -> bool:
-    """Whether more pairs would hardly tell more."""
+    """Whether more pairs would not change the answer."""
     now = comparison.estimate(EARLY_CONFIDENCE)
     decided = now.is_clear or (now.low > 1 - NARROW and now.high < 1 + NARROW)
     return decided and now.high - now.low < 4 * NARROW * now.ratio

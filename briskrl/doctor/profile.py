@@ -1,4 +1,4 @@
-"""Deep profiles of a loop: what an examination cannot tell is told by function or by operator."""
+"""Profile a loop by Python function, torch operator or sampled stack."""
 
 from __future__ import annotations
 
@@ -11,50 +11,49 @@ from typing import Any, Literal, get_args
 
 from briskrl.core.errors import ConfigError
 from briskrl.doctor.paired_turns import Loop, take_turn
-from briskrl.doctor.py_spy import watch_with, why_failed
+from briskrl.doctor.py_spy import error_message, sample_with_py_spy
 
 Kind = Literal["cprofile", "torch", "pyspy"]
 KINDS: tuple[str, ...] = get_args(Kind)
 TOP = 20
-"""Entries that are told."""
+"""Entries in the report."""
 TRACED_S = 3.0
-"""Longest that torch is traced: every operator is an event, and a minute of them fills a disk."""
+"""Longest torch trace: every operator is an event, so long traces are huge."""
 LITTLE = 0.2
-"""Share of the time below which operators are not what it goes to."""
+"""Share of the time below which torch operators are not where it is spent."""
 
 Entry = dict[str, Any]
 Profile = dict[str, Any]
 
 
 def profile(loop: Loop, kind: str, seconds: float, folder: Path) -> Profile:
-    """What a loop spends its time on, with files for deeper looks.
+    """Profile a loop and save the raw profile.
 
     Returns:
-        `kind`; `seconds` and `steps` that were profiled; `files` that were saved; `top`, the
-        entries with most time of their own (`name`, `calls`, `own_s`, `total_s` and `share` of all
-        profiled time; `calls` is None where they are not counted); and `why`, which is empty
-        unless something could not be done or needs to be known.
+        `kind`; the profiled `seconds` and `steps`; the saved `files`; `top`, the entries with most
+        time of their own (`name`, `calls`, `own_s`, `total_s` and `share` of all profiled time;
+        `calls` is None if they are not counted); and `why`, a warning or error, usually empty.
 
     Args:
-        loop: What is profiled; it goes on from where it is.
+        loop: The loop; it continues from its current state.
         kind: One of KINDS.
-        seconds: How long, more or less.
-        folder: Where the files go; it is made if need be.
+        seconds: Approximate time.
+        folder: Folder of the files; created if missing.
 
     Raises:
         ConfigError: There is no such kind.
     """
     if kind not in KINDS:
-        raise ConfigError(f"Profiles are made by {', '.join(KINDS)}; there is none by {kind!r}.")
+        raise ConfigError(f"Unknown profiler {kind!r}; choose one of {', '.join(KINDS)}.")
     makers: dict[str, Callable[[Loop, float, Path], Profile]] = {
         "cprofile": _by_cprofile,
         "torch": _by_torch,
-        "pyspy": _by_spy,
+        "pyspy": _by_py_spy,
     }
     made: Profile = {"kind": kind, "seconds": 0.0, "steps": 0, "files": [], "top": [], "why": ""}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # What is done once, such as compiling, is not what the loop spends its time on.
+        # The first turn includes one-time work such as compiling.
         take_turn(loop, 0.0)
         made |= makers[kind](loop, seconds, folder)
     except OSError as error:
@@ -63,7 +62,7 @@ def profile(loop: Loop, kind: str, seconds: float, folder: Path) -> Profile:
 
 
 def _by_cprofile(loop: Loop, seconds: float, folder: Path) -> Profile:
-    """Every call of the thread that iterates; calls that are short look dearer than they are."""
+    """Every call of the iterating thread; short calls look more expensive than they are."""
     path = folder / "profile.pstats"
     profiler = cProfile.Profile()
     try:
@@ -76,14 +75,14 @@ def _by_cprofile(loop: Loop, seconds: float, folder: Path) -> Profile:
         profiler.disable()
     profiler.dump_stats(path)
     stats = pstats.Stats(profiler)
-    # The stubs of pstats leave out what it is for.
+    # The stubs of pstats lack these attributes.
     table: dict[tuple[str, int, str], tuple[int, int, float, float, object]]
     table, whole = stats.stats, stats.total_tt  # type: ignore[attr-defined]
     entries = [
         {"name": _function(*key), "calls": calls, "own_s": own, "total_s": total}
         for key, (_, calls, own, total, _) in table.items()
     ]
-    return ran | {"files": [str(path)], "top": _dearest(entries, whole)}
+    return ran | {"files": [str(path)], "top": _most_expensive(entries, whole)}
 
 
 def _by_torch(loop: Loop, seconds: float, folder: Path) -> Profile:
@@ -108,26 +107,26 @@ def _by_torch(loop: Loop, seconds: float, folder: Path) -> Profile:
     why = ""
     if spent < LITTLE * ran["seconds"]:
         why = (
-            f"operators of torch took {100 * spent / ran['seconds']:.0f} % of the time; the rest "
-            "is Python or compiled code, which this profiler does not see"
+            f"torch operators took {100 * spent / ran['seconds']:.0f} % of the time; the rest "
+            "is Python or compiled code, which this profiler does not record"
         )
-    top = _dearest(entries, ran["seconds"])
+    top = _most_expensive(entries, ran["seconds"])
     return ran | {"files": [str(path)], "top": top, "why": why}
 
 
-def _by_spy(loop: Loop, seconds: float, folder: Path) -> Profile:
+def _by_py_spy(loop: Loop, seconds: float, folder: Path) -> Profile:
     """Samples of all threads by py-spy, which does not slow the loop down."""
     path = folder / "profile.speedscope.json"
     before = loop.steps
     loop.enter()
     try:
         began = perf_counter()
-        seen = watch_with(loop.iterate, seconds, path)
+        seen = sample_with_py_spy(loop.iterate, seconds, path)
         took = perf_counter() - began
     finally:
         loop.leave()
     if isinstance(seen, str):
-        return {"why": why_failed(seen)}
+        return {"why": error_message(seen)}
     entries = [
         {
             "name": _function(frame.file, frame.line, frame.name),
@@ -142,24 +141,24 @@ def _by_spy(loop: Loop, seconds: float, folder: Path) -> Profile:
         "seconds": took,
         "steps": loop.steps - before,
         "files": [str(path)],
-        "top": _dearest(entries, whole),
+        "top": _most_expensive(entries, whole),
     }
 
 
 def _run(loop: Loop, seconds: float) -> Profile:
-    """Let the loop run; returns for how long, and how far it came."""
+    """Run the loop; returns the seconds and steps."""
     turn = take_turn(loop, seconds)
     return {"seconds": turn.wall_s, "steps": turn.steps}
 
 
-def _dearest(entries: list[Entry], whole_s: float) -> list[Entry]:
+def _most_expensive(entries: list[Entry], whole_s: float) -> list[Entry]:
     """The entries with most time of their own, with their shares of the whole."""
     ordered = sorted(entries, key=lambda entry: (-entry["own_s"], entry["name"]))
     return [entry | {"share": entry["own_s"] / max(whole_s, 1e-9)} for entry in ordered[:TOP]]
 
 
 def _function(file: str, line: int, name: str) -> str:
-    """A function by the last folders of its file, which tell more than where they lie."""
+    """A function with the last folders of its file."""
     if file in ("~", ""):
         return name
-    return f"{'/'.join(Path(file).parts[-3:])}:{line} {name}"
+    return f"{'/'.join(Path(file).parts[-4:])}:{line} {name}"

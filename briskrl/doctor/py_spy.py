@@ -1,4 +1,4 @@
-"""Samples of this process taken from outside by py-spy, where it is installed and allowed to."""
+"""Sample this process with py-spy, if it is installed and permitted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typing import Any
 RATE = 200
 """Samples per second."""
 GRACE_S = 30.0
-"""How long py-spy may take to start and to write."""
+"""Seconds that py-spy may take to start and to write."""
 INSTALL = "py-spy is not installed: pip install 'briskrl[doctor]'"
 SET_PTRACER = 0x59616D61
 """`PR_SET_PTRACER` of Linux."""
@@ -28,40 +28,40 @@ SET_PTRACER = 0x59616D61
 
 @dataclass(slots=True)
 class Frame:
-    """A function that was seen."""
+    """A sampled function."""
 
     file: str
     line: int
     name: str
     own_s: float = 0.0
-    """While it was innermost."""
+    """Seconds as the innermost function."""
     total_s: float = 0.0
-    """While it was anywhere on the stack."""
+    """Seconds anywhere on the stack."""
 
 
-def watch_with(work: Callable[[], object], seconds: float, path: Path) -> list[Frame] | str:
-    """Repeat `work` while py-spy looks on; returns what it saw, or what it complained of.
+def sample_with_py_spy(work: Callable[[], object], seconds: float, path: Path) -> list[Frame] | str:
+    """Repeat `work` while py-spy samples it; returns the functions, or an error message.
 
     Args:
-        work: Done again and again.
-        seconds: How long py-spy looks, rounded up to whole ones.
-        path: Where it writes what it saw, for speedscope.
+        work: Called repeatedly.
+        seconds: Sampling time, rounded up to whole seconds.
+        path: Speedscope file to write.
     """
-    program = find_spy()
+    program = find_py_spy()
     if program is None:
         return INSTALL
     command = [program, "record", "--pid", str(os.getpid()), "--output", str(path), "--function"]
     command += ["--duration", str(max(1, ceil(seconds))), "--rate", str(RATE)]
     command += ["--format", "speedscope"]
-    with TemporaryFile() as said:
+    with TemporaryFile() as errors:
         try:
             spy = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
             )
         except OSError as error:
             return f"it cannot be started: {error}"
         try:
-            _let_look(spy.pid)
+            _allow_tracing(spy.pid)
             end = perf_counter() + seconds + GRACE_S
             while spy.poll() is None and perf_counter() < end:
                 work()
@@ -71,21 +71,21 @@ def watch_with(work: Callable[[], object], seconds: float, path: Path) -> list[F
                 spy.kill()
             code = spy.wait()
         if not ended:
-            return "nothing; it did not end in time"
+            return "nothing; it did not finish in time"
         if code != 0:
-            said.seek(0)
-            return said.read().decode(errors="replace") or f"nothing; it ended with code {code}"
+            errors.seek(0)
+            return errors.read().decode(errors="replace") or f"nothing; it exited with code {code}"
     return list(frames(json.loads(path.read_text())))
 
 
-def find_spy() -> str | None:
+def find_py_spy() -> str | None:
     """py-spy beside this Python or on the path; None if there is none."""
     beside = shutil.which("py-spy", path=str(Path(sys.executable).parent))
     return beside or shutil.which("py-spy")
 
 
 def frames(recorded: dict[str, Any]) -> Iterator[Frame]:
-    """Functions with their seconds, of all threads, from a file for speedscope."""
+    """Functions with their seconds over all threads, from a speedscope file."""
     found = [
         Frame(frame.get("file") or "", frame.get("line") or 0, frame["name"])
         for frame in recorded["shared"]["frames"]
@@ -99,21 +99,21 @@ def frames(recorded: dict[str, Any]) -> Iterator[Frame]:
     yield from found
 
 
-def why_failed(complaint: str) -> str:
-    """What py-spy complained of, in a sentence that says what to do."""
+def error_message(complaint: str) -> str:
+    """An error of py-spy as a message with advice."""
     first = next((line.strip() for line in complaint.splitlines() if line.strip()), "")
     lower = complaint.lower()
     if "permission denied" in lower or "not permitted" in lower or "requires root" in lower:
         return (
-            "py-spy may not look into this process. Run as root, or on Linux allow it with "
+            "py-spy is not permitted to trace this process. Run as root, or on Linux allow it with "
             "`sudo sysctl kernel.yama.ptrace_scope=0`, or start the container with "
-            f"`--cap-add SYS_PTRACE`. It said: {first}"
+            f"`--cap-add SYS_PTRACE`. Its message: {first}"
         )
-    return first if first == INSTALL else f"py-spy failed. It said: {first}"
+    return first if first == INSTALL else f"py-spy failed. Its message: {first}"
 
 
-def _let_look(pid: int) -> None:
-    """Allow a child to look into this process where Linux reserves that to parents."""
+def _allow_tracing(pid: int) -> None:
+    """Allow a child process to trace this one, which Linux restricts to parents."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(SET_PTRACER, ctypes.c_ulong(pid), 0, 0, 0)

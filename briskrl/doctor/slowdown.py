@@ -1,4 +1,4 @@
-"""Costs that grow with the age of a loop: which part of it grows, and what that costs by now."""
+"""Costs that grow as a loop runs: which phase grows, and how much that costs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from briskrl.doctor.observation import Observation, Stretch
+from briskrl.doctor.observation import Observation, Window
 from briskrl.doctor.report.records import Finding, Gain
-from briskrl.doctor.symptoms import SURE, after_start, trend
+from briskrl.doctor.symptoms import P_VALUE, trend, windows_after_start
 
 GROWTH, ON = 1.3, 1.1
-"""Growth of a cost since the loop's birth that is no accident, and since it was first watched."""
+"""Growth that counts: since the loop's start, and since the first observation."""
 WORTH = 1.1
-"""Of what a step costs with the growth over what it costs without, to be worth a word."""
+"""Cost of a step with the growth over that without, from which it is reported."""
 FEWEST, FEWEST_LATER = 8, 3
-"""Stretches of the first look and of the second."""
+"""Windows needed in the first and in the second observation."""
 ALONE = 0.9
-"""Share of a phase in a step from which the others are no measure of it."""
+"""Share of a phase in a step above which the other phases are no baseline for it."""
 WHOLE = "whole"
 """Stands for all phases together."""
 
@@ -28,170 +28,170 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """A part of a step that has become dearer; figures are seconds a step."""
+    """A phase whose cost has risen; costs are seconds per step."""
 
     name: str
     first: float
-    """At birth."""
+    """At the loop's start."""
     at: int
-    """Age in steps at the end of the first look."""
+    """Steps at the end of the first observation."""
     last: float
-    """There."""
+    """At the end of the first observation."""
     now: float
-    """At the second look."""
+    """In the second observation."""
     spread: tuple[float, float]
-    """Between which the second look's stretches are, but for the outermost quarters."""
+    """Quartiles over the windows of the second observation."""
 
 
-def suspects(seen: Observation) -> list[str]:
-    """Phases whose cost rose while the loop was watched; `WHOLE` if only their sum did."""
-    return [name for name, stretches in _parts(seen) if _rises(name, stretches)]
+def rising_phases(seen: Observation) -> list[str]:
+    """Phases whose cost rose during the observation; `WHOLE` if only their sum did."""
+    return [name for name, windows in _parts(seen) if _rises(name, windows)]
 
 
-def rises(seen: Observation, later: Sequence[Stretch]) -> tuple[Rise, ...]:
-    """Parts of the loop that cost the more the longer it has run.
+def confirmed_rises(seen: Observation, later: Sequence[Window]) -> tuple[Rise, ...]:
+    """Phases whose cost grows with the number of steps.
 
-    A machine that gets busier looks the same for a while, so a cost must have risen while the loop
-    was watched and be higher still when it is looked at again. It slows down all that computes, so
-    a phase must have risen beside the others too. Phases count by the processor; growth that none
-    of them shows, because it is waiting, may still show in the whole.
+    A machine that gets busier looks the same for a while, so a cost must have risen during the
+    first observation and be higher still in the second. A busy machine slows down all phases, so a
+    phase must have risen relative to the others too. Phases count by CPU time; growth in waiting,
+    which no phase shows that way, may still show in the whole.
 
     Args:
-        seen: What was watched at first.
-        later: Stretches of a second look, when the loop has aged.
+        seen: The first observation.
+        later: Windows of a second observation, many steps later.
     """
     grown = []
-    for name, stretches in _parts(seen):
-        again = [stretch for stretch in later if stretch.by_cpu or name == WHOLE]
-        if len(again) >= FEWEST_LATER and _rises(name, stretches) and _rose(name, stretches, again):
-            grown.append(_rise(name, stretches, again))
+    for name, windows in _parts(seen):
+        again = [window for window in later if window.by_cpu or name == WHOLE]
+        if len(again) >= FEWEST_LATER and _rises(name, windows) and _rose(name, windows, again):
+            grown.append(_rise(name, windows, again))
     phases = [rise for rise in grown if rise.name != WHOLE]
     return tuple(phases or grown)
 
 
-def growth(seen: Observation, later: Sequence[Stretch]) -> tuple[Finding | None, set[str]]:
-    """What the loop's `rises` cost at the age of the second look, and their names.
+def find_slowdown(seen: Observation, later: Sequence[Window]) -> tuple[Finding | None, set[str]]:
+    """The finding about growing costs, if any, and the names of the growing phases.
 
-    The gain is that of the cost at birth. Its interval begins at what is left if the other parts,
-    which a growing one may drive out of the caches, stay as slow as they are now.
+    The gain is that of returning to the initial cost. Its interval starts at the gain if the other
+    phases, which a growing one may evict from the caches, stay as slow as they are.
     """
-    parts = rises(seen, later)
-    gain = _gain(parts, after_start(seen), later) if parts else None
+    parts = confirmed_rises(seen, later)
+    gain = _gain(parts, windows_after_start(seen), later) if parts else None
     if gain is None or gain.factor < WORTH:
         return None, set()
     age = later[len(later) // 2].steps
     finding = Finding(
         cause="growth",
-        title="a step costs the more the longer the loop has run",
-        evidence=tuple(_told(rise, age) for rise in parts),
-        advice="keep nothing that grows with the run in the loop: fixed-size memories, running "
-        "means instead of lists of history",
+        title="steps get slower the longer the loop runs",
+        evidence=tuple(_describe(rise, age) for rise in parts),
+        advice="keep nothing in the loop that grows with the run: use fixed-size buffers, and "
+        "running means instead of full histories",
         gain=gain,
         basis="predicted",
     )
     return finding, {rise.name for rise in parts}
 
 
-def _gain(parts: Sequence[Rise], early: Sequence[Stretch], later: Sequence[Stretch]) -> Gain:
-    """What a step costs now over what it would cost without the growth."""
+def _gain(parts: Sequence[Rise], early: Sequence[Window], later: Sequence[Window]) -> Gain:
+    """Cost of a step over its cost without the growth."""
     by_cpu = all(rise.name != WHOLE for rise in parts)
     whole = float(np.median(_wholes(later, by_cpu=by_cpu)))
-    born = sum(rise.first for rise in parts)
+    initial = sum(rise.first for rise in parts)
     others_now = max(0.0, whole - sum(rise.now for rise in parts))
     others = others_now
     if by_cpu:
-        young = [stretch for stretch in early if stretch.by_cpu][:FEWEST_LATER]
-        grown = [sum(_of(rise.name, stretch) for rise in parts) for stretch in young]
+        young = [window for window in early if window.by_cpu][:FEWEST_LATER]
+        grown = [sum(_of(rise.name, window) for rise in parts) for window in young]
         others = float(np.median(_wholes(young, by_cpu=True) - np.array(grown)))
     best, worst = sorted((others, others_now))
     least, most = (sum(rise.spread[end] for rise in parts) for end in (0, 1))
     floor = 1e-3 * whole
     return Gain(
-        factor=whole / max(floor, born + best),
-        low=max(1.0, (others_now + least) / max(floor, born + worst)),
-        high=(others_now + most) / max(floor, born + best),
+        factor=whole / max(floor, initial + best),
+        low=max(1.0, (others_now + least) / max(floor, initial + worst)),
+        high=(others_now + most) / max(floor, initial + best),
     )
 
 
-def _wholes(stretches: Sequence[Stretch], *, by_cpu: bool) -> Floats:
-    """Seconds of a step, by the processor where its parts are measured by that."""
+def _wholes(windows: Sequence[Window], *, by_cpu: bool) -> Floats:
+    """Seconds of a step, by CPU time where its phases are measured by that."""
     if not by_cpu:
-        return _costs(WHOLE, stretches)
-    return np.array([sum(s.phases.values()) / s.turn.steps for s in stretches if s.by_cpu])
+        return _costs(WHOLE, windows)
+    return np.array([sum(s.phases.values()) / s.turn.steps for s in windows if s.by_cpu])
 
 
-def _of(name: str, stretch: Stretch) -> float:
-    """Seconds a step of a phase, or of the whole."""
-    seconds = stretch.turn.own_s if name == WHOLE else stretch.phases.get(name, 0.0)
-    return seconds / stretch.turn.steps
+def _of(name: str, window: Window) -> float:
+    """Seconds per step of a phase, or of the whole."""
+    seconds = window.turn.own_s if name == WHOLE else window.phases.get(name, 0.0)
+    return seconds / window.turn.steps
 
 
-def _beside(name: str, stretch: Stretch) -> float:
-    """A phase beside all others, if there are more than a few; the whole beside its CPU time."""
-    cost = _of(name, stretch)
+def _relative(name: str, window: Window) -> float:
+    """Cost of a phase relative to the others if they matter; of the whole, to its CPU time."""
+    cost = _of(name, window)
     if name == WHOLE:
-        return cost / max(1e-9, stretch.turn.cpu_s / stretch.turn.steps)
-    whole = sum(stretch.phases.values()) / stretch.turn.steps
+        return cost / max(1e-9, window.turn.cpu_s / window.turn.steps)
+    whole = sum(window.phases.values()) / window.turn.steps
     return cost / (whole - cost) if cost < ALONE * whole else cost
 
 
-def _parts(seen: Observation) -> list[tuple[str, Sequence[Stretch]]]:
-    """What may grow, and where it was seen."""
-    stretches = after_start(seen)
-    by_cpu = [stretch for stretch in stretches if stretch.by_cpu]
-    names = sorted({name for stretch in by_cpu for name in stretch.phases})
-    return [*((name, by_cpu) for name in names), (WHOLE, stretches)]
+def _parts(seen: Observation) -> list[tuple[str, Sequence[Window]]]:
+    """Names that may grow, each with the windows that measure it."""
+    windows = windows_after_start(seen)
+    by_cpu = [window for window in windows if window.by_cpu]
+    names = sorted({name for window in by_cpu for name in window.phases})
+    return [*((name, by_cpu) for name in names), (WHOLE, windows)]
 
 
-def _costs(name: str, stretches: Sequence[Stretch]) -> Floats:
-    return np.array([_of(name, stretch) for stretch in stretches])
+def _costs(name: str, windows: Sequence[Window]) -> Floats:
+    return np.array([_of(name, window) for window in windows])
 
 
-def _rises(name: str, stretches: Sequence[Stretch]) -> bool:
-    if len(stretches) < FEWEST:
+def _rises(name: str, windows: Sequence[Window]) -> bool:
+    if len(windows) < FEWEST:
         return False
-    at = np.array([stretch.steps for stretch in stretches], float)
-    beside = np.array([_beside(name, stretch) for stretch in stretches])
-    found = [trend(at, _costs(name, stretches)), trend(at, beside)]
-    return all(slope > 0 and chance < SURE for slope, chance in found)
+    at = np.array([window.steps for window in windows], float)
+    relative = np.array([_relative(name, window) for window in windows])
+    found = [trend(at, _costs(name, windows)), trend(at, relative)]
+    return all(rate > 0 and p_value < P_VALUE for rate, p_value in found)
 
 
-def _rose(name: str, stretches: Sequence[Stretch], again: Sequence[Stretch]) -> bool:
-    """Whether it rose far enough since the birth, and went on after the first look."""
-    for measure in (_of, _beside):
+def _rose(name: str, windows: Sequence[Window], again: Sequence[Window]) -> bool:
+    """Whether the cost rose enough since the start, and went on after the first observation."""
+    for measure in (_of, _relative):
         first, last, now = (
-            float(np.median([measure(name, stretch) for stretch in part]))
-            for part in (stretches[:3], _last(stretches), again)
+            float(np.median([measure(name, window) for window in part]))
+            for part in (windows[:3], _last(windows), again)
         )
         if now < GROWTH * first or now < ON * last:
             return False
     return True
 
 
-def _last(stretches: Sequence[Stretch]) -> Sequence[Stretch]:
-    return stretches[-max(1, len(stretches) // 3) :]
+def _last(windows: Sequence[Window]) -> Sequence[Window]:
+    return windows[-max(1, len(windows) // 3) :]
 
 
-def _rise(name: str, stretches: Sequence[Stretch], again: Sequence[Stretch]) -> Rise:
-    at = np.array([stretch.steps for stretch in stretches], float)
-    costs, later = _costs(name, stretches), _costs(name, again)
-    slope, _ = trend(at, costs)
-    # Where the first stretches are old already, the line through all of them tells of the birth.
-    born = float(np.median(costs - slope * at))
+def _rise(name: str, windows: Sequence[Window], again: Sequence[Window]) -> Rise:
+    at = np.array([window.steps for window in windows], float)
+    costs, later = _costs(name, windows), _costs(name, again)
+    rate, _ = trend(at, costs)
+    # The first windows may be late already, so the line through all of them gives the start.
+    initial = float(np.median(costs - rate * at))
     return Rise(
         name=name,
-        first=min(max(born, 0.0), float(np.median(costs[:3]))),
+        first=min(max(initial, 0.0), float(np.median(costs[:3]))),
         at=int(at[-1]),
-        last=float(np.median(_costs(name, _last(stretches)))),
+        last=float(np.median(_costs(name, _last(windows)))),
         now=float(np.median(later)),
         spread=(float(np.quantile(later, 0.25)), float(np.quantile(later, 0.75))),
     )
 
 
-def _told(rise: Rise, age: int) -> str:
-    part = "a step takes" if rise.name == WHOLE else f"its {rise.name} phase takes"
+def _describe(rise: Rise, age: int) -> str:
+    part = "a step takes" if rise.name == WHOLE else f"the {rise.name} phase takes"
     return (
-        f"{part} {1e6 * rise.first:.2f} us a step at first, {1e6 * rise.last:.2f} us after "
-        f"{rise.at:,} steps, {1e6 * rise.now:.2f} us at {age:,} steps, and more every step; "
-        "the gain is that at this age"
+        f"{part} {1e6 * rise.first:.2f} us per step at first, {1e6 * rise.last:.2f} us after "
+        f"{rise.at:,} steps, {1e6 * rise.now:.2f} us at {age:,} steps, and rising; "
+        "the gain is that at this point"
     )

@@ -1,8 +1,8 @@
-"""Our own training as a loop to be examined: any config, on the side, in a folder of its own."""
+"""`brisk train` as a loop to examine: any config, in a temporary run folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,26 +12,29 @@ from typing import Any
 import numpy as np
 import torch
 
+from briskrl.algos.dqn.config import DQNConfig
 from briskrl.bench.train_loop import BenchTrainLoop
 from briskrl.core.counters import Counters
 from briskrl.core.phase import PhaseTimer
 from briskrl.core.types import Batch, Decision, EpisodeStats, Minibatch, StepBuffers
-from briskrl.doctor.changes import changed
+from briskrl.memory.rollout import RolloutBuffer
 from briskrl.training.config import TrainConfig
 from briskrl.training.hooks import ReportHook
 from briskrl.training.learner import Learner
 from briskrl.training.warmup import warm_up
 
+Changes = Mapping[str, Any]
+"""New values by field of TrainConfig, or by table and field: `algo_config.batch_size`."""
 EARLY_START = 4
-"""Batches collected before learning starts on the side: what comes before it is not examined."""
+"""Batches collected before learning starts; the time before that is not examined."""
 
 
 class TrainLoop:
-    """What `brisk train` would do, from the end of its warm-up.
+    """The loop of `brisk train`, from the end of its warm-up.
 
     Args:
-        config: What to train, complete. Its run folder is not used.
-        alter: Changes of the parts once they are built.
+        config: Complete training config. Its run folder is not used.
+        alter: Functions that modify the loop's parts once they are built.
     """
 
     def __init__(
@@ -40,7 +43,7 @@ class TrainLoop:
         self._folder = TemporaryDirectory(prefix="brisk-doctor-")
         try:
             self.ours = BenchTrainLoop(
-                _on_the_side(config), Path(self._folder.name) / "run", saves=True
+                _for_examination(config), Path(self._folder.name) / "run", saves=True
             )
         except BaseException:
             self._folder.cleanup()
@@ -78,15 +81,15 @@ class TrainLoop:
         return self.ours.trainer.counters.episodes
 
     def enter(self) -> None:
-        """Give torch the threads of this run; they belong to the process, not to the session."""
+        """Set torch's thread count, which belongs to the process, to that of this run."""
         torch.set_num_threads(self.ours.trainer.config.num_threads)
         torch.set_flush_denormal(True)
 
     def leave(self) -> None:
-        """Nothing to put back: whoever comes next sets its own."""
+        """Nothing to restore: the next loop sets its own threads."""
 
     def iterate(self) -> None:
-        """One iteration with everything that comes between two."""
+        """Run one iteration, with logging and checkpoints when they are due."""
         self.ours.iterate()
 
     def close(self) -> None:
@@ -98,50 +101,50 @@ class TrainLoop:
                 self._folder.cleanup()
 
 
-def _on_the_side(config: TrainConfig) -> TrainConfig:
-    """The config without an end, and without a long wait before it learns."""
+def _for_examination(config: TrainConfig) -> TrainConfig:
+    """The config without an end, with an early start of learning."""
     config = replace(config, run_dir=None, steps=10**12, episodes=None, max_episodes=None)
     algo = config.algo_config
-    if hasattr(algo, "learning_starts"):
-        # Whatever decays with the steps still does, so only the wait is cut short.
+    if isinstance(algo, DQNConfig):
+        # Schedules over steps stay as they are; only the wait is cut short.
         early = min(algo.learning_starts, EARLY_START * algo.batch_size)
         config = changed(config, {"algo_config.learning_starts": early})
     return config
 
 
 class IdleLearner:
-    """Learns nothing, in no time; everything else goes on as if it had."""
+    """A learner whose updates do nothing and take no time; everything else stays the same."""
 
     def __init__(
-        self, learner: Learner, counters: Counters, forget: Callable[[], None] | None
+        self, learner: Learner, counters: Counters, next_rollout: Callable[[], None] | None
     ) -> None:
         self._learner = learner
         self._counters = counters
-        self._forget = forget
+        self._next_rollout = next_rollout
 
     @property
     def batch(self) -> Batch | Minibatch:
-        """What the last update learnt from."""
+        """Batch of the last update."""
         return self._learner.batch
 
     @property
     def warmup_steps(self) -> int:
-        """As before."""
+        """Steps of the warm-up, unchanged."""
         return self._learner.warmup_steps
 
     def learn(self, updates: int) -> None:
-        """Count the updates, and make room for the next rollout."""
-        if updates and self._forget is not None:
-            self._forget()
+        """Count the updates and start the next rollout."""
+        if updates and self._next_rollout is not None:
+            self._next_rollout()
         self._counters.updates += updates
 
     def warm_up(self) -> None:
-        """As before: the warm-up compiles and chooses."""
+        """Warm up as usual: this compiles and selects the engine."""
         self._learner.warm_up()
 
 
 class SilentLog:
-    """Takes what a log is told and keeps nothing."""
+    """A metric log that drops everything."""
 
     def metrics(self, row: object) -> None:
         """Drop a row."""
@@ -150,7 +153,7 @@ class SilentLog:
         """Drop a row."""
 
     def episodes(self, clock_step: int, stats: EpisodeStats) -> None:
-        """Drop ended episodes."""
+        """Drop finished episodes."""
 
     def tick(self) -> None:
         """Nothing waits."""
@@ -164,14 +167,15 @@ class SilentLog:
 
 
 def without_updates(loop: TrainLoop) -> None:
-    """Collect only."""
+    """Replace updates by nothing."""
     trainer = loop.ours.trainer
-    forget = getattr(trainer.memory, "next_rollout", None)
-    trainer.learner = IdleLearner(trainer.learner, trainer.counters, forget)
+    memory = trainer.memory
+    next_rollout = memory.next_rollout if isinstance(memory, RolloutBuffer) else None
+    trainer.learner = IdleLearner(trainer.learner, trainer.counters, next_rollout)
 
 
 def without_logs(loop: TrainLoop) -> None:
-    """Keep no metrics, episodes or reports."""
+    """Drop metrics, episodes and progress reports."""
     run = loop.ours.run
     run.log.close()
     run.log = SilentLog()  # type: ignore[assignment]
@@ -179,7 +183,7 @@ def without_logs(loop: TrainLoop) -> None:
 
 
 def pushing_one_by_one(loop: TrainLoop) -> None:
-    """Store every transition by itself, as many hand-written loops do."""
+    """Store transitions one at a time, as many hand-written loops do."""
     memory: Any = loop.ours.trainer.memory
     together = memory.write
 
@@ -192,6 +196,34 @@ def pushing_one_by_one(loop: TrainLoop) -> None:
 
 
 def _row(record: Any, i: int) -> Any:
-    """One environment's part of a record."""
+    """The part of a record that belongs to environment `i`."""
     parts = {name: getattr(record, name) for name in record.__slots__}
     return type(record)(**{k: v if v is None else v[i : i + 1] for k, v in parts.items()})
+
+
+def changed(config: TrainConfig, changes: Changes) -> TrainConfig:
+    """The config with some values replaced."""
+    for name, value in changes.items():
+        table, dot, field = name.partition(".")
+        if dot:
+            nested = replace(getattr(config, table), **{field: value})
+            config = replace(config, **{table: nested})
+        else:
+            config = replace(config, **{name: value})
+    return config
+
+
+def as_flags(changes: Changes) -> str:
+    """The changes as command-line flags of `brisk train`."""
+    return " ".join(_flag(name.rpartition(".")[2], value) for name, value in changes.items())
+
+
+def _flag(field: str, value: Any) -> str:
+    name = field.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    if isinstance(value, float):
+        return f"--{name} {value:g}"
+    if isinstance(value, tuple | list):
+        return f"--{name} {','.join(map(str, value))}"
+    return f"--{name} {value}"

@@ -1,30 +1,42 @@
-"""A training config as the subject of an examination."""
+"""A training config, or the config of a run folder, as the target of an examination."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from briskrl.doctor.changes import Changes
+import numpy as np
+
+from briskrl import __version__
+from briskrl.core.errors import BriskError
 from briskrl.doctor.experiments.base import Experiment, Skipped
-from briskrl.doctor.experiments.learning import about_learning
-from briskrl.doctor.experiments.runtime import about_surroundings
+from briskrl.doctor.experiments.learning import learning_experiments
+from briskrl.doctor.experiments.runtime import runtime_experiments
 from briskrl.doctor.observation import Observation
-from briskrl.doctor.train_loop import TrainLoop
-from briskrl.doctor.variants import Alter, Lab
+from briskrl.doctor.train_loop import Changes, TrainLoop
+from briskrl.doctor.variants import Alter, VariantFactory
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
+from briskrl.training.storage.jsonl import read_jsonl
+from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.utilization import UtilizationMeter
 
+MINUTE_S = 60.0
 
-class TrainSubject:
-    """A config to be examined, run on the side.
+
+class TrainTarget:
+    """A training config, trained in temporary run folders.
 
     Args:
         config: What to train.
-        name: What the report calls it.
-        alter: Changes of every loop's parts, made before all else.
+        name: Its name in the report.
+        alter: Modifications of every loop, applied first.
     """
+
+    obs_size = 16
 
     def __init__(
         self, config: TrainConfig, name: str | None = None, alter: Sequence[Alter] = ()
@@ -32,47 +44,79 @@ class TrainSubject:
         config = complete(config)
         self.name = name or f"{config.env} --algo {config.algo}"
         self.num_envs = config.num_envs
-        self.told: list[str] = []
-        """What else the report should tell of the target."""
-        self._lab = Lab(replace(config, threads=config.num_threads), tuple(alter))
-        self._gauge: UtilizationMeter | None = None
+        self.extra_notes: list[str] = []
+        """Further facts about the target for the report."""
+        self._factory = VariantFactory(replace(config, threads=config.num_threads), tuple(alter))
+        self._meter: UtilizationMeter | None = None
 
     def open(self) -> TrainLoop:
-        """The loop as it is."""
-        loop = self._lab.open()
+        """Build the unchanged loop."""
+        loop = self._factory.open()
         trainer = loop.ours.trainer
-        self._lab.engine = trainer.algo.engines.name
-        self._lab.refusal = trainer.algo.engines.refusal
-        self._lab.env_notes = list(getattr(trainer.env, "notes", ()))
-        self._gauge = UtilizationMeter(
+        self._factory.engine = trainer.algo.engines.name
+        self._factory.refusal = trainer.algo.engines.refusal
+        self._factory.env_notes = list(getattr(trainer.env, "notes", ()))
+        self._meter = UtilizationMeter(
             trainer.algo.flops(self.num_envs), on_cpu=trainer.device.type == "cpu"
         )
         return loop
 
     def open_with(self, changes: Changes) -> TrainLoop:
-        """The loop of the config with other settings."""
-        return self._lab.open_with(changes)
+        """Build the loop with other settings."""
+        return self._factory.open_with(changes)
 
     def notes(self) -> list[str]:
-        """The engine in use, and what the environments said."""
-        lab = self._lab
-        reason = f" ({lab.refusal})" if lab.refusal else ""
-        return [f"engine {lab.engine}{reason}", *lab.env_notes, *self.told]
+        """The engine in use, and notes of the environments."""
+        factory = self._factory
+        reason = f" ({factory.refusal})" if factory.refusal else ""
+        return [f"engine {factory.engine}{reason}", *factory.env_notes, *self.extra_notes]
 
     def machine_fraction(self, seen: Observation) -> float | None:
-        """Arithmetic per CPU second over the machine's best."""
-        if self._gauge is None or not seen.settled:
+        """Arithmetic per CPU second over the machine's peak."""
+        if self._meter is None or not seen.steady:
             return None
-        effort = self._gauge.effort(
-            steps=sum(stretch.turn.steps for stretch in seen.settled),
-            updates=sum(stretch.turn.updates for stretch in seen.settled),
-            cpu_s=sum(stretch.turn.cpu_s for stretch in seen.settled),
+        effort = self._meter.effort(
+            steps=sum(window.turn.steps for window in seen.steady),
+            updates=sum(window.turn.updates for window in seen.steady),
+            cpu_s=sum(window.turn.cpu_s for window in seen.steady),
         )
         return effort.machine_fraction
 
     def experiments(self, seen: Observation) -> list[Experiment | Skipped]:
-        """All that apply."""
+        """All experiments about learning and the runtime."""
         return [
-            *about_learning(self._lab, seen, self.machine_fraction(seen)),
-            *about_surroundings(self._lab, seen),
+            *learning_experiments(self._factory, seen, self.machine_fraction(seen)),
+            *runtime_experiments(self._factory, seen),
         ]
+
+
+def describe_run(folder: Path) -> list[str]:
+    """Facts about a run folder: its version and its speed at the start and later; only reads."""
+    return [*_version(folder), *_speeds(folder)]
+
+
+def _version(folder: Path) -> list[str]:
+    with suppress(BriskError, OSError, ValueError):
+        versions: Any = RunDir.open(folder).read_meta().get("versions", {})
+        version = versions.get("briskrl")
+        if version not in (None, __version__):
+            return [
+                f"the run was made by briskrl {version}, this is {__version__}: its settings are "
+                "trained with the installed version"
+            ]
+    return []
+
+
+def _speeds(folder: Path) -> list[str]:
+    """Speed of the run in its first minute and later."""
+    try:
+        rows: list[Any] = list(read_jsonl(folder / "metrics.jsonl"))
+    except (OSError, ValueError) as error:
+        return [f"the metrics of the run cannot be read: {error}"]
+    known = [row for row in rows if row.get("steps_per_s") and row.get("wall_s") is not None]
+    first = [row["steps_per_s"] for row in known if row["wall_s"] <= MINUTE_S]
+    later = [row["steps_per_s"] for row in known if row["wall_s"] > MINUTE_S]
+    if not first:
+        return ["the run is too short to have a speed of its own"]
+    text = f"the run itself did {np.median(first):,.0f} steps/s in its first minute"
+    return [f"{text} and {np.median(later):,.0f} later" if later else text]

@@ -1,4 +1,4 @@
-"""A training config and the ways to change it: what experiments are made of."""
+"""Build training loops from a config, unchanged or with one change."""
 
 from __future__ import annotations
 
@@ -6,45 +6,44 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from briskrl.doctor.changes import Changes, as_flags, changed
 from briskrl.doctor.experiments.base import Experiment
-from briskrl.doctor.train_loop import TrainLoop
+from briskrl.doctor.train_loop import Changes, TrainLoop, as_flags, changed
 from briskrl.training.config import TrainConfig
 
 Alter = Callable[[TrainLoop], None]
 
 
 @dataclass(slots=True)
-class Lab:
-    """Where the loops of one config are made, as it is and with something changed."""
+class VariantFactory:
+    """Builds the loops of one config and its variants."""
 
     config: TrainConfig
     alter: tuple[Alter, ...] = ()
-    """Changes of every loop's parts, made before all else."""
+    """Modifications of every loop, applied first."""
     engine: str = ""
-    """Who computes, once a loop was made."""
+    """Engine in use, once a loop was built."""
     refusal: str | None = None
-    """Why the fused engine cannot."""
+    """Why the fused engine cannot be used; None if it can."""
     env_notes: list[str] = field(default_factory=list)
-    """What the environments said when they were made."""
+    """Notes of the environments when they were built."""
 
     @property
     def num_envs(self) -> int:
-        """Environments of the config."""
+        """Number of environments."""
         return self.config.num_envs
 
     def open(self, *alter: Alter) -> TrainLoop:
-        """The loop of the config, with changes of its parts."""
+        """Build the loop with modified parts."""
         return TrainLoop(self.config, [*self.alter, *alter])
 
     def open_with(self, changes: Changes) -> TrainLoop:
-        """The loop of the config with other settings."""
+        """Build the loop with other settings."""
         return TrainLoop(changed(self.config, changes), self.alter)
 
     def change(
         self, name: str, question: str, cause: str, changes: Changes, **more: Any
     ) -> Experiment:
-        """The experiment that other settings are."""
+        """An experiment that changes settings."""
         return Experiment(
             name=name,
             question=question,

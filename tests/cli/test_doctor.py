@@ -1,4 +1,4 @@
-"""`brisk doctor`: its words, its mistakes, its interrupts and its files."""
+"""`brisk doctor`: help, errors, interrupts and files."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.cli.conftest import environment
 QUICK = ["--num-envs", "32", "--net", "16", "--budget", "5"]
 
 
-def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_has_examples_and_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--help"]) == 0
-    told = capsys.readouterr().out
-    assert "examples:" in told
-    assert "--apply-all" in told
+    text = capsys.readouterr().out
+    assert "examples:" in text
+    assert "--apply-all" in text
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("args", "message"),
     [
         (["snake", "--budget", "1"], "too short"),
         (["snake", "--budget", "nan"], "too short"),
@@ -39,20 +39,20 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
         (["snake", "--profile", "gprof"], "cprofile"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(
-    words: list[str],
-    told: str,
+def test_errors_are_one_sentence_and_leave_no_files(
+    args: list[str],
+    message: str,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["doctor", *words]) == 2
-    assert told in capsys.readouterr().err
+    assert main(["doctor", *args]) == 2
+    assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_exists_is_not_written_over(
+def test_existing_files_are_not_overwritten(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.html"
@@ -72,13 +72,13 @@ def test_a_report_as_json_and_as_a_page(tmp_path: Path, capsys: pytest.CaptureFi
     assert page.read_text().startswith("<!DOCTYPE html>")
 
 
-def test_ctrl_c_gives_the_report_of_what_is_known_so_far() -> None:
+def test_ctrl_c_gives_a_partial_report() -> None:
     command = [sys.executable, "-m", "briskrl", "doctor", "snake", "--num-envs", "32", "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, **pipes, text=True, bufsize=1, env=environment()) as process:
         assert process.stderr is not None
         for line in process.stderr:
-            if "watching" in line:
+            if "observing" in line:
                 break
         time.sleep(2)
         process.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Loops whose costs are known, to compare and to watch."""
+"""Loops with known costs, to compare and observe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from briskrl.core.phase import PhaseTimer
 
 
 class SleepingLoop:
-    """Sleeps for as long as it is told, and learns every `every` iterations."""
+    """Sleeps for `seconds(iteration)`, and updates every `every` iterations."""
 
     def __init__(self, seconds: Callable[[int], float], every: int = 1) -> None:
         self.timer = PhaseTimer()

@@ -1,4 +1,4 @@
-"""Observations of loops that were never run, with costs as a test wants them."""
+"""Synthetic observations with given costs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from briskrl.doctor.observation import Observation, Stretch
+from briskrl.doctor.observation import Observation, Window
 from briskrl.doctor.paired_turns import Turn
 from briskrl.doctor.report.records import PhaseRow
 
@@ -23,23 +23,23 @@ def observe(
     updates: int = 10,
     log: Sequence[float] | None = None,
 ) -> Observation:
-    """Stretches of 100 steps in 10 iterations each, which cost so many milliseconds a step.
+    """Windows of 100 steps in 10 iterations each, at given costs per step.
 
     Args:
-        costs: Those milliseconds.
-        rss: Megabytes.
-        writes: In each stretch.
-        episodes: In each stretch.
-        shares: Of phases in the whole.
-        updates: In each stretch.
-        log: Milliseconds of each step that are logging.
+        costs: Milliseconds per step.
+        rss: Memory in megabytes.
+        writes: System writes in each window.
+        episodes: Finished episodes in each window.
+        shares: Share of each phase.
+        updates: Updates in each window.
+        log: Milliseconds of each step spent logging.
     """
     rng = np.random.default_rng(0)
-    stretches = []
+    windows = []
     for i, cost in enumerate(costs):
         seconds = 100 * cost * 1e-3 * (1 + 0.02 * rng.normal())
-        stretches.append(
-            Stretch(
+        windows.append(
+            Window(
                 turn=Turn(10, 100, updates, seconds, seconds, 0.0),
                 at_s=float(i),
                 steps=100 * (i + 1),
@@ -55,7 +55,7 @@ def observe(
         PhaseRow(name, share, share * 1e3, share * 1e3, 100, 10.0, 20.0)
         for name, share in (shares or {"update": 1.0}).items()
     )
-    return Observation(tuple(stretches), rows, 1.0)
+    return Observation(tuple(windows), rows, 1.0)
 
 
 def _split(

@@ -1,4 +1,4 @@
-"""Reports with every kind of content, for the tests of what shows them."""
+"""Reports with every kind of content, for the tests of their presentation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RATIO = Finding(
     advice="--train-steps-ratio 0.03",
     gain=Gain(2.58, 2.51, 2.65),
     basis="measured",
-    alters_learning="each step teaches less",
+    alters_learning="less is learned from each step",
 )
 ENV = Finding(
     cause="env",
@@ -52,8 +52,8 @@ HALF = Outcome(
     question="How much faster with half the ratio?",
     change="--train-steps-ratio 0.5",
     verdict="helps",
-    told="yes: 1.68 times as fast",
-    alters_learning="each step teaches less",
+    answer="yes: 1.68 times as fast",
+    alters_learning="less is learned from each step",
     gain=Gain(1.684, 1.607, 1.766),
     cpu_gain=Gain(1.683, 1.606, 1.764),
     pairs=18,
@@ -63,7 +63,7 @@ USUAL = replace(
     name="the usual ratio",
     question="How much faster with the usual ratio?",
     change="--train-steps-ratio 0.03",
-    told="yes: 2.58 times as fast",
+    answer="yes: 2.58 times as fast",
     gain=Gain(2.58, 2.51, 2.65),
 )
 THREADS = Outcome(
@@ -71,7 +71,7 @@ THREADS = Outcome(
     question="Would 2 threads be faster than 1?",
     change="--threads 2",
     verdict="unclear",
-    told="unclear: the difference is smaller than the machine's unrest",
+    answer="unclear: the difference is within measurement noise",
     gain=Gain(0.95, 0.84, 1.087),
     cpu_gain=Gain(0.92, 0.84, 1.01),
     pairs=9,
@@ -81,14 +81,14 @@ FAILED = Outcome(
     question="Would torch.compile help?",
     change="--compile",
     verdict="missing",
-    told="it failed (RuntimeError: no compiler)",
+    answer="it failed (RuntimeError: no compiler)",
 )
 DEVICE = Outcome(
     name="device",
     question="Would an accelerator help?",
     change="",
     verdict="missing",
-    told="this machine has none",
+    answer="this machine has none",
 )
 HISTORY = tuple(
     Moment(
@@ -102,10 +102,10 @@ HISTORY = tuple(
 )
 PROOF = Outcome(
     name="proof",
-    question="How much faster is it with the advised changes?",
+    question="Is it faster with all advice applied?",
     change="--engine fused",
     verdict="helps",
-    told="yes: 3.10 times as fast",
+    answer="yes: 3.10 times as fast",
     gain=Gain(3.1, 3.0, 3.2),
     pairs=12,
 )
@@ -153,9 +153,9 @@ HOSTILE = "</svg><script>alert('\"&')</script>\x1b[2J\x00]]>"
 
 
 def hostile() -> Report:
-    """A report whose every word comes from somebody who means harm."""
+    """A report in which every text comes from an attacker."""
     gain = Gain(2.0, 0.0, float("inf"))
-    outcome = replace(THREADS, name=HOSTILE, question=HOSTILE, change=HOSTILE, told=HOSTILE)
+    outcome = replace(THREADS, name=HOSTILE, question=HOSTILE, change=HOSTILE, answer=HOSTILE)
     finding = Finding(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, gain, "measured", HOSTILE)
     return replace(
         ILL,
@@ -166,7 +166,7 @@ def hostile() -> Report:
         outcomes=(
             replace(outcome, gain=gain, alters_learning=HOSTILE),
             replace(outcome, verdict="missing", gain=None),
-            replace(outcome, verdict="helps", told=HOSTILE + "!", change=HOSTILE + "!"),
+            replace(outcome, verdict="helps", answer=HOSTILE + "!", change=HOSTILE + "!"),
         ),
         notes=(HOSTILE,),
         proof=outcome,

@@ -1,4 +1,4 @@
-"""The page about the doctor does what it says."""
+"""The documentation of the doctor matches its behavior."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from briskrl.doctor import examination as examine
-from briskrl.doctor.report import phrases as words
+from briskrl.doctor import examination
+from briskrl.doctor.report import phrases
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "doctor.md").read_text()
 
@@ -23,29 +23,29 @@ def own_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_threads")
-def test_the_example_of_a_loop_of_ones_own_runs(
+def test_the_example_of_a_custom_loop_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examine, "WATCHED_S", 1.0)
-    monkeypatch.setattr(examine, "AGAIN_S", 0.2)
+    monkeypatch.setattr(examination, "OBSERVED_S", 1.0)
+    monkeypatch.setattr(examination, "AGAIN_S", 0.2)
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     short = code.replace("seconds=30", "seconds=2")
     assert short != code
     exec(compile(short, "docs/how-to/doctor.md", "exec"), {"__name__": "example"})
-    told = capsys.readouterr().out
-    assert "Doctor's report of your loop" in told
-    # It is slow enough for the doctor to see why, however little time there is.
-    assert "storing transitions takes" in told
+    text = capsys.readouterr().out
+    assert "Doctor's report of your loop" in text
+    # The fault is large enough to be found in a short time.
+    assert "storing transitions takes" in text
 
 
-def test_reports_are_quoted_with_the_titles_that_they_have() -> None:
+def test_the_quoted_report_has_the_real_section_titles() -> None:
     for title in (
-        words.PHASES,
-        words.FINDINGS,
-        words.TRADE_OFFS,
-        words.NO_CURE,
-        words.MISSING,
-        words.IDLE,
-        words.PROOF,
+        phrases.PHASES,
+        phrases.FINDINGS,
+        phrases.TRADE_OFFS,
+        phrases.NO_GAIN,
+        phrases.MISSING,
+        phrases.NOT_APPLICABLE,
+        phrases.VERIFICATION,
     ):
         assert f"\n{title}\n" in PAGE

@@ -1,4 +1,4 @@
-"""Findings: what counts as one, which proof of a cause is told, and their order."""
+"""Findings: what counts as one, how they are merged, and their order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_clear_gain_is_a_finding_and_an_unclear_one_is_not() -> None:
     assert from_experiment(tried, missing(tried, "no time")) is None
 
 
-def test_what_only_answers_a_question_is_no_finding() -> None:
+def test_an_experiment_that_only_answers_a_question_is_no_finding() -> None:
     tried = experiment(worth=None)
     assert from_experiment(tried, outcome(tried, comparison(7.0))) is None
 
@@ -58,21 +58,21 @@ def test_verdicts_follow_the_interval() -> None:
     assert outcome(tried, None).verdict == "missing"
 
 
-def test_one_finding_per_cause_with_the_best_proof_and_all_evidence() -> None:
+def test_one_finding_per_cause_with_the_largest_measured_gain_and_all_evidence() -> None:
     half, quarter = experiment("updates"), experiment("updates", change="--quarter")
     found = find(
         [(half, outcome(half, comparison(1.5))), (quarter, outcome(quarter, comparison(2.5)))],
-        [finding("updates", 9.0, title="learning is dear")],
+        [finding("updates", 9.0, title="learning is expensive")],
     )
     assert len(found) == 1
     assert (found[0].basis, found[0].gain.factor) == ("measured", 2.5)
-    assert found[0].title == "learning is dear"
+    assert found[0].title == "learning is expensive"
     assert len(found[0].evidence) == 3
 
 
-def test_what_cures_a_part_only_gives_way_to_what_all_of_it_costs() -> None:
-    hush = experiment("write-per-step", partial=True)
-    tried = [(hush, outcome(hush, comparison(1.1)))]
+def test_a_partial_fix_yields_to_a_symptom_with_a_larger_gain() -> None:
+    silent = experiment("write-per-step", partial=True)
+    tried = [(silent, outcome(silent, comparison(1.1)))]
     (found,) = find(tried, [finding("write-per-step", 1.6)])
     assert (found.basis, found.gain.factor) == ("predicted", 1.6)
     (found,) = find(tried, [finding("write-per-step", 1.1)])

@@ -1,10 +1,10 @@
-"""Turns: whole rounds of updates, and ratios that hold the truth."""
+"""Turns end with a round of updates, and intervals contain the true ratio."""
 
 from __future__ import annotations
 
 import pytest
 
-from briskrl.doctor.custom_loop import Treated
+from briskrl.doctor.custom_loop import ModifiedLoop
 from briskrl.doctor.paired_turns import compare, take_turn
 from tests.doctor.fake_loops import SleepingLoop
 
@@ -27,7 +27,7 @@ def test_a_loop_is_entered_and_left_around_every_turn() -> None:
     assert (loop.entered, loop.left) == (2, 2)
 
 
-def test_a_loop_that_fails_is_left_all_the_same() -> None:
+def test_a_loop_that_fails_is_left_as_well() -> None:
     def fail(iteration: int) -> float:
         raise RuntimeError("broken")
 
@@ -43,7 +43,7 @@ def test_sleeping_counts_as_the_loops_own_time() -> None:
     assert turn.cpu_s < 0.5 * turn.wall_s
 
 
-def test_the_interval_holds_a_known_ratio() -> None:
+def test_the_interval_contains_a_known_ratio() -> None:
     slow, fast = SleepingLoop(lambda i: 0.012), SleepingLoop(lambda i: 0.004)
     found = compare(slow, fast, seconds=3)
     assert found is not None
@@ -54,34 +54,34 @@ def test_the_interval_holds_a_known_ratio() -> None:
     assert found.pairs >= 2
 
 
-class CuredForGood(SleepingLoop):
-    """Slow until it has been entered once in a treated turn."""
+class FixedForGood(SleepingLoop):
+    """Slow until its first turn with the change."""
 
     def __init__(self) -> None:
-        super().__init__(lambda i: 0.002 if self.cured else 0.008)
-        self.cured = False
+        super().__init__(lambda i: 0.002 if self.fixed else 0.008)
+        self.fixed = False
 
-    def cure(self) -> None:
-        self.cured = True
+    def fix(self) -> None:
+        self.fixed = True
 
 
-def test_a_cure_that_outlasts_its_turns_is_seen_against_the_time_before() -> None:
-    loop = CuredForGood()
-    watched = take_turn(loop, 0.1).own_steps_per_s
-    treated = Treated(loop, loop.cure, loop.leave)
-    found = compare(loop, treated, seconds=2, watched=watched)
+def test_a_lasting_change_is_compared_with_the_time_before() -> None:
+    loop = FixedForGood()
+    observed = take_turn(loop, 0.1).own_steps_per_s
+    modified = ModifiedLoop(loop, loop.fix, loop.leave)
+    found = compare(loop, modified, seconds=2, speed_before=observed)
     assert found is not None
     assert found.gain.low > 1.15
 
 
-def test_a_loop_that_was_no_slower_when_it_was_watched_is_not_cured() -> None:
-    loop = CuredForGood()
-    treated = Treated(loop, loop.cure, loop.leave)
-    found = compare(loop, treated, seconds=2, watched=10 / 0.002)
+def test_a_loop_that_was_not_slower_before_shows_no_lasting_gain() -> None:
+    loop = FixedForGood()
+    modified = ModifiedLoop(loop, loop.fix, loop.leave)
+    found = compare(loop, modified, seconds=2, speed_before=10 / 0.002)
     assert found is not None
     assert found.gain.low < 1.15
 
 
-def test_too_little_time_for_two_pairs_gives_no_answer() -> None:
+def test_too_little_time_for_two_pairs_gives_no_result() -> None:
     loops = SleepingLoop(lambda i: 0.1), SleepingLoop(lambda i: 0.1)
     assert compare(*loops, seconds=0.05) is None

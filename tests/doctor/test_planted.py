@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.legacy.doctor_case import LegacyTarget
 from briskrl.doctor.examination import examine
-from briskrl.doctor.legacy import LegacySubject
 from briskrl.fused.calibration.timing import torch_threads
-from tests.doctor.planted.fault import Plant
+from tests.doctor.planted.fault import Fault
 from tests.doctor.planted.runtime_faults import busy_core
 from tests.doctor.planted.sets import HEALTHY, SETS
 
@@ -24,59 +24,59 @@ QUICK = {
     "many updates": 12.0,
     "updates by a while loop": 6.0,
 }
-"""Plants that show in so many seconds."""
+"""Faults that show in so many seconds."""
 SECONDS = 20.0
-ALL = [plant for plants in SETS.values() for plant in plants]
-WELL = [plant for plants in HEALTHY.values() for plant in plants]
+ALL = [fault for faults in SETS.values() for fault in faults]
+WELL = [fault for faults in HEALTHY.values() for fault in faults]
 
 
-def names_the_plant(plant: Plant, folder: Path, seconds: float) -> bool:
+def names_the_fault(fault: Fault, folder: Path, seconds: float) -> bool:
     with torch_threads(1):
-        return plant.is_named_by(plant.examine(folder, seconds))
+        return fault.is_named_by(fault.examine(folder, seconds))
 
 
-def named(plants: tuple[Plant, ...], folder: Path) -> list[str]:
-    return [plant.name for plant in plants if names_the_plant(plant, folder, SECONDS)]
+def named(faults: tuple[Fault, ...], folder: Path) -> list[str]:
+    return [fault.name for fault in faults if names_the_fault(fault, folder, SECONDS)]
 
 
-@pytest.mark.parametrize("plant", [p for p in ALL if p.name in QUICK], ids=lambda p: p.name)
-def test_the_first_finding_names_a_plain_fault(plant: Plant, tmp_path: Path) -> None:
-    assert names_the_plant(plant, tmp_path, QUICK[plant.name])
+@pytest.mark.parametrize("fault", [p for p in ALL if p.name in QUICK], ids=lambda p: p.name)
+def test_the_first_finding_names_a_plain_fault(fault: Fault, tmp_path: Path) -> None:
+    assert names_the_fault(fault, tmp_path, QUICK[fault.name])
 
 
-@pytest.mark.parametrize("plants", SETS.values(), ids=SETS)
-def test_there_are_twelve_plants_of_twelve_kinds(plants: tuple[Plant, ...]) -> None:
-    assert len({plant.name for plant in plants}) == 12
-    assert len({plant.causes for plant in plants}) == 12
+@pytest.mark.parametrize("faults", SETS.values(), ids=SETS)
+def test_there_are_twelve_faults_of_twelve_kinds(faults: tuple[Fault, ...]) -> None:
+    assert len({fault.name for fault in faults}) == 12
+    assert len({fault.causes for fault in faults}) == 12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("run", range(3))
-@pytest.mark.parametrize("plants", SETS.values(), ids=SETS)
+@pytest.mark.parametrize("faults", SETS.values(), ids=SETS)
 def test_the_first_finding_names_the_fault_in_eleven_of_twelve(
-    plants: tuple[Plant, ...], run: int, tmp_path: Path
+    faults: tuple[Fault, ...], run: int, tmp_path: Path
 ) -> None:
-    right = named(plants, tmp_path)
+    right = named(faults, tmp_path)
     assert len(right) >= 11, f"right: {right}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plants", SETS.values(), ids=SETS)
-def test_the_same_beside_a_busy_core(plants: tuple[Plant, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("faults", SETS.values(), ids=SETS)
+def test_the_same_beside_a_busy_core(faults: tuple[Fault, ...], tmp_path: Path) -> None:
     with busy_core():
-        right = named(plants, tmp_path)
+        right = named(faults, tmp_path)
     assert len(right) >= 11, f"right: {right}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant", WELL, ids=lambda p: p.name)
-def test_in_a_loop_without_a_fault_nothing_is_invented(plant: Plant, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", WELL, ids=lambda p: p.name)
+def test_in_a_loop_without_a_fault_nothing_is_invented(fault: Fault, tmp_path: Path) -> None:
     with torch_threads(1):
-        found = plant.examine(tmp_path, SECONDS).findings
-    assert {finding.cause for finding in found} <= set(plant.causes)
+        found = fault.examine(tmp_path, SECONDS).findings
+    assert {finding.cause for finding in found} <= set(fault.causes)
 
 
 @pytest.mark.slow
 def test_the_faults_of_the_slow_loop_are_found() -> None:
-    found = [finding.cause for finding in examine(LegacySubject(), budget_s=60).findings]
+    found = [finding.cause for finding in examine(LegacyTarget(), budget_s=60).findings]
     assert {"updates", "flood", "store"} <= set(found)

@@ -1,4 +1,4 @@
-"""Deep profiles of small loops that really run."""
+"""Profiles of small loops that really run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import PhaseTimer
-from briskrl.doctor import py_spy as spy
+from briskrl.doctor import py_spy
 from briskrl.doctor.profile import TOP, profile
 from briskrl.doctor.train_loop import TrainLoop
 from briskrl.training.config import TrainConfig
@@ -87,7 +87,7 @@ def test_cprofile_names_the_function_that_takes_the_time(loop: Busy, tmp_path: P
     assert any(name == "busy_work" for _, _, name in saved.stats)  # type: ignore[attr-defined]
 
 
-def test_cprofile_tells_if_another_profiler_is_in_its_way(
+def test_cprofile_reports_that_another_profiler_is_active(
     loop: Busy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Taken:
@@ -109,16 +109,16 @@ def test_torch_names_the_operator_and_saves_a_trace(loop: Busy, tmp_path: Path) 
         events = json.load(trace)["traceEvents"]
     assert sum(event.get("name") == "aten::mm" for event in events) == made["steps"] // 4
     # Most of this loop is Python, and the profile does not hide that.
-    assert "operators of torch took" in made["why"]
+    assert "torch operators took" in made["why"]
 
 
-needs_spy = pytest.mark.skipif(spy.find_spy() is None, reason="py-spy is not installed")
+needs_py_spy = pytest.mark.skipif(py_spy.find_py_spy() is None, reason="py-spy is not installed")
 
 
-@needs_spy
+@needs_py_spy
 def test_pyspy_sees_the_function_that_takes_the_time(loop: Busy, tmp_path: Path) -> None:
     made = profile(loop, "pyspy", 1.0, tmp_path)
-    if "may not look" in made["why"]:
+    if "not permitted" in made["why"]:
         pytest.skip(made["why"])
     assert made["why"] == ""
     first = made["top"][0]
@@ -130,17 +130,17 @@ def test_pyspy_sees_the_function_that_takes_the_time(loop: Busy, tmp_path: Path)
     assert recorded["shared"]["frames"]
 
 
-def test_without_pyspy_it_is_said_how_to_get_it(
+def test_without_py_spy_the_message_has_the_install_command(
     loop: Busy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spy, "find_spy", lambda: None)
+    monkeypatch.setattr(py_spy, "find_py_spy", lambda: None)
     made = profile(loop, "pyspy", 1.0, tmp_path)
     assert made["why"] == "py-spy is not installed: pip install 'briskrl[doctor]'"
     assert made["top"] == []
 
 
 def program(folder: Path, body: str) -> str:
-    """A stand-in for py-spy, which the tests may make fail."""
+    """A fake py-spy that can be made to fail."""
     path = folder / "py-spy"
     path.write_text(f"#!{sys.executable} -S\n{body}\n")
     path.chmod(0o755)
@@ -151,29 +151,32 @@ DENIED = "Permission Denied: Try running again with elevated permissions"
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
-        (f"import sys; sys.exit({DENIED!r})", "py-spy may not look into this process. Run as root"),
-        ("import sys; sys.exit('Error: odd\\n\\nStack backtrace:')", "It said: Error: odd"),
-        ("raise SystemExit(3)", "It said: nothing; it ended with code 3"),
-        ("import time; time.sleep(60)", "It said: nothing; it did not end in time"),
+        (
+            f"import sys; sys.exit({DENIED!r})",
+            "py-spy is not permitted to trace this process. Run as root",
+        ),
+        ("import sys; sys.exit('Error: odd\\n\\nStack backtrace:')", "Its message: Error: odd"),
+        ("raise SystemExit(3)", "Its message: nothing; it exited with code 3"),
+        ("import time; time.sleep(60)", "Its message: nothing; it did not finish in time"),
     ],
 )
-def test_complaints_of_pyspy_are_passed_on(
-    body: str, told: str, loop: Busy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_errors_of_py_spy_are_passed_on(
+    body: str, message: str, loop: Busy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spy, "find_spy", lambda: program(tmp_path, body))
+    monkeypatch.setattr(py_spy, "find_py_spy", lambda: program(tmp_path, body))
     if "sleep" in body:
-        monkeypatch.setattr(spy, "GRACE_S", 0.1)
+        monkeypatch.setattr(py_spy, "GRACE_S", 0.1)
     began = perf_counter()
     made = profile(loop, "pyspy", 0.2 if "sleep" in body else 5.0, tmp_path)
-    assert told in made["why"]
+    assert message in made["why"]
     assert "backtrace" not in made["why"]
     assert (made["files"], made["top"]) == ([], [])
     assert perf_counter() - began < 30
 
 
-def test_samples_of_all_threads_are_added_up() -> None:
+def test_samples_of_all_threads_are_summed() -> None:
     names = [{"name": name, "file": "a.py", "line": line} for line, name in enumerate("fgh")]
     recorded = {
         "shared": {"frames": names},
@@ -182,7 +185,7 @@ def test_samples_of_all_threads_are_added_up() -> None:
             {"samples": [[2]], "weights": [4.0]},
         ],
     }
-    found = {frame.name: (frame.own_s, frame.total_s) for frame in spy.frames(recorded)}
+    found = {frame.name: (frame.own_s, frame.total_s) for frame in py_spy.frames(recorded)}
     assert found == {"f": (2.0, 3.0), "g": (1.0, 3.0), "h": (4.0, 4.0)}
 
 
@@ -201,13 +204,13 @@ def test_a_real_training_can_be_profiled(tmp_path: Path) -> None:
     assert any(entry["name"].startswith("aten::") for entry in traced["top"])
 
 
-def test_an_unknown_kind_is_refused_before_anything_runs(loop: Busy, tmp_path: Path) -> None:
+def test_an_unknown_profiler_is_refused_before_anything_runs(loop: Busy, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cprofile, torch, pyspy"):
         profile(loop, "gprof", 1.0, tmp_path)
     assert loop.steps == 0
 
 
-def test_a_folder_that_cannot_be_written_is_told_not_raised(loop: Busy, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_not_raised(loop: Busy, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     made = profile(loop, "cprofile", 0.1, tmp_path / "file" / "folder")
     assert made["why"].startswith("the profile cannot be saved in ")

@@ -1,20 +1,20 @@
-"""Which backends are tried for a training on Gymnasium's environments."""
+"""Which backends are tested for training on Gymnasium environments."""
 
 from __future__ import annotations
 
 from briskrl.doctor.experiments.base import Experiment, Skipped
 from briskrl.doctor.experiments.runtime import backends
-from briskrl.doctor.variants import Lab
+from briskrl.doctor.variants import VariantFactory
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
 
 
 def tried(env: str, backend: str, *notes: str) -> list[Experiment | Skipped]:
     config = TrainConfig(env=env, algo="ppo", num_envs=4, env_config={"backend": backend})
-    return list(backends(Lab(complete(config), env_notes=list(notes))))
+    return list(backends(VariantFactory(complete(config), env_notes=list(notes))))
 
 
-def test_a_compiled_version_is_tried_where_there_is_one() -> None:
+def test_a_compiled_version_is_tested_if_there_is_one() -> None:
     found = tried("gym:CartPole-v1", "sync")
     assert [trial.name for trial in found] == [
         "backend compiled",
@@ -27,7 +27,7 @@ def test_a_compiled_version_is_tried_where_there_is_one() -> None:
     assert names == ["backend sync", "backend async"]
 
 
-def test_compiled_environments_need_no_other_backend() -> None:
+def test_compiled_environments_are_not_tested_with_other_backends() -> None:
     chosen = tried("gym:CartPole-v1", "auto", "backend auto: something was found, so compiled.")
     for found in (chosen, tried("gym:CartPole-v1", "compiled")):
         (trial,) = found

@@ -1,4 +1,4 @@
-"""Experiments: one thing changed at a time, and what it would mean if that helped."""
+"""Experiments: one change to a loop, and what a gain would mean."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from briskrl.doctor.paired_turns import Comparison, Loop
 from briskrl.doctor.report.records import Outcome
 
 WORTH = 1.05
-"""Gain that is worth a change of settings which does not alter what is learnt."""
+"""Gain that justifies a change of settings without an effect on learning."""
 WORTH_A_CORE = 1.25
-"""Gain that is worth the time of another core, which others may need."""
+"""Gain that justifies the use of another core, which other programs may need."""
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One thing changed."""
+    """One change to a loop."""
 
     name: str
     question: str
     cause: str
-    """The finding it would prove."""
+    """Cause of the finding that a gain would show."""
     change: str
-    """What is changed, as a flag where there is one."""
+    """The change, as a flag if there is one."""
     open: Callable[[], Loop]
-    """The loop with the change."""
+    """Builds the loop with the change."""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that make the change last; empty if there are none."""
+    """Settings that make the change permanent; empty if there are none."""
     alters: str = ""
-    """How it changes what is learnt; empty if it does not."""
+    """Effect on learning; empty if there is none."""
     worth: float | None = WORTH
-    """Gain from which it is a finding; None if it only answers a question."""
+    """Gain from which it is a finding; None if the experiment only answers a question."""
     lasts: bool = False
-    """Whether the change may outlast the turns in which it is made."""
+    """Whether the effect may persist after the turns with the change."""
     partial: bool = False
-    """Whether it may cure a part only of its cause."""
+    """Whether the change may remove only a part of its cause."""
     context: str = ""
-    """What was measured beforehand and belongs to the answer."""
+    """A related measurement that is part of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,61 +49,64 @@ class Skipped:
     name: str
     question: str
     why: str
+    change: str = ""
 
 
-class Subject(Protocol):
-    """Something to be examined."""
+class Target(Protocol):
+    """Something to examine."""
 
     name: str
-    """What the report calls it."""
+    """Its name in the report."""
     num_envs: int
-    """Transitions per iteration, where they come in step."""
+    """Transitions per iteration."""
+    obs_size: int
+    """Numbers per observation."""
 
     def open(self) -> Loop:
-        """The loop as it is, from its birth."""
+        """Build the unchanged loop."""
         ...
 
     def open_with(self, changes: Mapping[str, Any]) -> Loop | None:
-        """The loop with several changes at once; None if its changes cannot be combined."""
+        """Build the loop with several changes; None if changes cannot be combined."""
         ...
 
     def experiments(self, seen: Observation) -> Sequence[Experiment | Skipped]:
-        """What to try, the most telling first, given what was seen of the loop."""
+        """Experiments for this observation, the most important first."""
         ...
 
     def notes(self) -> list[str]:
-        """What a reader should know of the target."""
+        """Facts about the target for the report."""
         ...
 
     def machine_fraction(self, seen: Observation) -> float | None:
-        """Arithmetic per CPU second over the machine's best; None if it is not known."""
+        """Arithmetic per CPU second over the machine's peak; None if unknown."""
         ...
 
 
 def outcome(experiment: Experiment, comparison: Comparison | None) -> Outcome:
-    """What an experiment has shown."""
+    """The result of an experiment, in figures and in a sentence."""
     if comparison is None:
-        return missing(experiment, "one turn takes too long for the budget; give more --budget")
+        return missing(experiment, "one turn takes too long for this budget; increase --budget")
     gain = comparison.gain
     if gain.low > 1.02:
         verdict = "helps"
-        told = f"yes: {gain.factor:.2f} times as fast"
+        answer = f"yes: {gain.factor:.2f} times as fast"
     elif gain.high < 0.98:
         verdict = "hurts"
-        told = f"no: {gain.factor:.2f} times as fast"
+        answer = f"no: {gain.factor:.2f} times as fast"
     elif gain.low > 0.93 and gain.high < 1.07:
         verdict = "no difference"
-        told = "no: it makes no difference"
+        answer = "no measurable difference"
     else:
         verdict = "unclear"
-        told = "unclear: the difference is smaller than the machine's unrest"
+        answer = "unclear: the difference is within measurement noise"
     context = f"; {experiment.context}" if experiment.context else ""
     return Outcome(
         name=experiment.name,
         question=experiment.question,
         change=experiment.change,
         verdict=verdict,  # type: ignore[arg-type]
-        told=told + context,
+        answer=answer + context,
         alters_learning=experiment.alters,
         gain=gain,
         cpu_gain=comparison.cpu_gain,
@@ -112,11 +115,11 @@ def outcome(experiment: Experiment, comparison: Comparison | None) -> Outcome:
 
 
 def missing(experiment: Experiment | Skipped, why: str) -> Outcome:
-    """An experiment that was not made, and why."""
+    """An experiment that was not run, and why."""
     return Outcome(
         name=experiment.name,
         question=experiment.question,
-        change=getattr(experiment, "change", ""),
+        change=experiment.change,
         verdict="missing",
-        told=why,
+        answer=why,
     )

@@ -1,4 +1,4 @@
-"""Experiments about what learning runs on and in: backends, threads, counts, records, devices."""
+"""Experiments about the runtime: env backend, threads, number of envs, logging, device."""
 
 from __future__ import annotations
 
@@ -14,106 +14,111 @@ from briskrl.doctor.experiments.base import WORTH, WORTH_A_CORE, Experiment, Ski
 from briskrl.doctor.observation import Observation
 from briskrl.doctor.symptoms import record_cause
 from briskrl.doctor.train_loop import pushing_one_by_one, without_logs
-from briskrl.doctor.variants import Lab
+from briskrl.doctor.variants import VariantFactory
 from briskrl.envs.gym.backend_selection import Costs, measure
 from briskrl.envs.gym.compiled.registry import find_compiled
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.env_factory import EnvFactory
+from briskrl.envs.snake.config import SnakeConfig
 
 UNEVEN = 0.3
-"""Spread of step times above which waiting for the slowest may be what costs."""
-SELDOM_S = 2.0
-"""Seconds between rows of metrics that nobody would call often."""
+"""Relative spread of step times above which waiting for the slowest environment matters."""
+RARE_LOG_S = 2.0
+"""Seconds between rows of metrics that cost nothing noticeable."""
 
-ENVS = "more or fewer environments: what is collected between two updates changes"
-LAG = "updates lag one iteration behind"
-
-
-def about_surroundings(lab: Lab, seen: Observation) -> Iterator[Experiment | Skipped]:
-    """All of them."""
-    yield from backends(lab)
-    yield from threads(lab)
-    yield from env_counts(lab)
-    yield from pushes(lab)
-    yield from records(lab, seen)
-    yield from observations(lab)
-    yield from devices(lab)
-    yield young(lab)
+ENVS = "another number of environments changes what is collected between two updates"
+LAG = "the policy that collects is one iteration behind"
 
 
-def backends(lab: Lab) -> Iterator[Experiment | Skipped]:
-    """Gymnasium environments stepped by others."""
-    settings, question = lab.config.env_config, "Would another backend step faster?"
+def runtime_experiments(
+    factory: VariantFactory, seen: Observation
+) -> Iterator[Experiment | Skipped]:
+    """All experiments about the runtime."""
+    yield from backends(factory)
+    yield from threads(factory)
+    yield from env_counts(factory)
+    yield from pushes(factory)
+    yield from records(factory, seen)
+    yield from observations(factory)
+    yield from devices(factory)
+    yield fresh_start(factory)
+
+
+def backends(factory: VariantFactory) -> Iterator[Experiment | Skipped]:
+    """Other backends for Gymnasium environments."""
+    settings, question = factory.config.env_config, "Would another backend be faster?"
     if not isinstance(settings, GymConfig):
-        why = "native environments are stepped in compiled code, in this process"
+        why = "native environments run as compiled code in this process"
         yield Skipped("backend", question, why)
         return
-    now = _backend(lab, settings)
+    now = _backend(factory, settings)
     if now == "compiled":
-        yield Skipped("backend", question, "they are stepped in compiled code, in this process")
+        yield Skipped("backend", question, "the environments run as compiled code in this process")
         return
-    recipe = EnvFactory(lab.config.env.removeprefix("gym:"), settings)
-    costs = measure(recipe)
-    told = f"a step takes {1e6 * costs.mean:.0f} us and varies by {100 * costs.spread:.0f} %"
-    compiled = ("compiled",) if find_compiled(recipe).version is not None else ()
+    env_factory = EnvFactory(factory.config.env.removeprefix("gym:"), settings)
+    costs = measure(env_factory)
+    context = f"a step takes {1e6 * costs.mean:.0f} us and varies by {100 * costs.spread:.0f} %"
+    compiled = ("compiled",) if find_compiled(env_factory).version is not None else ()
     for backend in (*compiled, "sync", "process", "async"):
         if backend != now:
-            yield lab.change(
+            yield factory.change(
                 f"backend {backend}",
                 f"Would --backend {backend} help?",
                 _backend_cause(backend, costs),
                 {"env_config.backend": backend},
-                context=told,
+                context=context,
             )
 
 
-def _backend(lab: Lab, settings: GymConfig) -> str:
-    """The backend in use; where it was left to us, the environments' note tells."""
+def _backend(factory: VariantFactory, settings: GymConfig) -> str:
+    """The backend in use; with `auto` it is read from the environments' note."""
     if settings.backend != "auto":
         return settings.backend
-    told = " ".join(lab.env_notes)
+    note = " ".join(factory.env_notes)
     others = ("async", "process", "compiled")
-    return next((name for name in others if told.endswith(f"{name}.")), "sync")
+    return next((name for name in others if note.endswith(f"{name}.")), "sync")
 
 
-def threads(lab: Lab) -> Iterator[Experiment | Skipped]:
-    """One thread, all cores, and collecting beside learning."""
-    now, cores = lab.config.num_threads, usable_cores()
+def threads(factory: VariantFactory) -> Iterator[Experiment | Skipped]:
+    """One thread, all cores, and learning while collecting."""
+    now, cores = factory.config.num_threads, usable_cores()
     for count in sorted({1, cores} - {now}):
-        yield lab.change(
+        yield factory.change(
             f"{count} threads" if count > 1 else "one thread",
             f"Would {count} thread{'s' * (count > 1)} be faster than {now}?",
             "threads",
             {"threads": count},
             worth=WORTH_A_CORE if count > now else WORTH,
         )
-    if isinstance(lab.config.algo_config, DQNConfig):
-        yield from _overlaps(lab, cores)
+    if isinstance(factory.config.algo_config, DQNConfig):
+        yield from _overlaps(factory, cores)
 
 
-def _overlaps(lab: Lab, cores: int) -> Iterator[Experiment | Skipped]:
+def _overlaps(factory: VariantFactory, cores: int) -> Iterator[Experiment | Skipped]:
     name, question = "overlap", "Would collecting and learning at the same time help?"
-    if lab.config.overlap:
+    if factory.config.overlap:
         off = {"overlap": False}
-        yield lab.change("no overlap", "Would one thread do?", "overlap", off, alters=LAG)
-    elif lab.engine != "fused" or cores < 2:
-        why = "needs the fused engine" if cores > 1 else "there is one core only"
+        yield factory.change(
+            "no overlap", "Would it be faster without overlap?", "overlap", off, alters=LAG
+        )
+    elif factory.engine != "fused" or cores < 2:
+        why = "needs the fused engine" if cores > 1 else "there is only one core"
         yield Skipped(name, question, why)
     else:
         on = {"overlap": True}
-        yield lab.change(name, question, "overlap", on, alters=LAG, worth=WORTH_A_CORE)
+        yield factory.change(name, question, "overlap", on, alters=LAG, worth=WORTH_A_CORE)
 
 
-def env_counts(lab: Lab) -> Iterator[Experiment]:
+def env_counts(factory: VariantFactory) -> Iterator[Experiment]:
     """More and fewer environments."""
     for name, times in (("1/8", 0.125), ("1/4", 0.25), ("x4", 4)):
-        count = round(lab.num_envs * times)
-        changes = _other_count(lab, count)
+        count = round(factory.num_envs * times)
+        changes = _other_count(factory, count)
         if changes is None:
             continue
-        yield lab.change(
+        yield factory.change(
             f"envs {name}",
-            f"Would {count:,} environments be faster than {lab.num_envs:,}?",
+            f"Would {count:,} environments be faster than {factory.num_envs:,}?",
             "num-envs",
             changes,
             alters=ENVS,
@@ -121,39 +126,39 @@ def env_counts(lab: Lab) -> Iterator[Experiment]:
         )
 
 
-def _other_count(lab: Lab, count: int) -> dict[str, Any] | None:
-    """Settings for so many environments with rollouts as large; None if that cannot be."""
-    algo = lab.config.algo_config
+def _other_count(factory: VariantFactory, count: int) -> dict[str, Any] | None:
+    """Settings for `count` environments with the same rollout size; None if impossible."""
+    algo = factory.config.algo_config
     if not 1 <= count <= 65_536:
         return None
     changes: dict[str, Any] = {"num_envs": count}
     if isinstance(algo, PPOConfig):
-        steps, rest = divmod(lab.num_envs * algo.update_steps, count)
+        steps, rest = divmod(factory.num_envs * algo.update_steps, count)
         if rest or steps < 1:
             return None
         changes["algo_config.update_steps"] = steps
     return changes
 
 
-def pushes(lab: Lab) -> Iterator[Experiment | Skipped]:
-    """What storing by the transition would cost, which many loops do."""
-    question = "What would pushing transitions one by one cost?"
-    if not isinstance(lab.config.algo_config, DQNConfig):
-        yield Skipped("push", question, "rollouts are written in place, nothing is pushed")
-    elif isinstance(lab.config.env_config, GymConfig):
-        yield Skipped("push", question, "asked of native environments only")
+def pushes(factory: VariantFactory) -> Iterator[Experiment | Skipped]:
+    """The cost of storing one transition at a time, as many loops do."""
+    question = "What would storing transitions one at a time cost?"
+    if not isinstance(factory.config.algo_config, DQNConfig):
+        yield Skipped("push", question, "rollouts are written in place")
+    elif isinstance(factory.config.env_config, GymConfig):
+        yield Skipped("push", question, "tested with native environments only")
     else:
         yield Experiment(
             name="push one by one",
             question=question,
             cause="store",
             change="one transition at a time instead of one write per vector step",
-            open=lambda: lab.open(pushing_one_by_one),
+            open=lambda: factory.open(pushing_one_by_one),
             worth=None,
         )
 
 
-def records(lab: Lab, seen: Observation) -> Iterator[Experiment | Skipped]:
+def records(factory: VariantFactory, seen: Observation) -> Iterator[Experiment | Skipped]:
     """Logs and checkpoints."""
     share = seen.own_share("log")
     question = "What does logging cost?"
@@ -165,16 +170,18 @@ def records(lab: Lab, seen: Observation) -> Iterator[Experiment | Skipped]:
             question=question,
             cause=record_cause(seen)[0],
             change="no metrics, no episodes",
-            open=lambda: lab.open(without_logs),
+            open=lambda: factory.open(without_logs),
             worth=None,
         )
-    if lab.config.log_seconds < SELDOM_S:
-        often = f"Is every {lab.config.log_seconds:g} s too often for a row of metrics?"
-        yield lab.change("log seldom", often, record_cause(seen)[0], {"log_seconds": SELDOM_S})
-    seconds, steps = lab.config.checkpoint_seconds, lab.config.checkpoint_steps
+    if factory.config.log_seconds < RARE_LOG_S:
+        often = f"Is a row of metrics every {factory.config.log_seconds:g} s too often?"
+        yield factory.change(
+            "log rarely", often, record_cause(seen)[0], {"log_seconds": RARE_LOG_S}
+        )
+    seconds, steps = factory.config.checkpoint_seconds, factory.config.checkpoint_steps
     question = "What do checkpoints cost?"
     if steps or 0 < seconds < 10:
-        yield lab.change(
+        yield factory.change(
             "checkpoints off",
             question,
             "save",
@@ -184,10 +191,11 @@ def records(lab: Lab, seen: Observation) -> Iterator[Experiment | Skipped]:
         yield Skipped("checkpoints off", question, "they are at least ten seconds apart")
 
 
-def observations(lab: Lab) -> Iterator[Experiment]:
-    """Cheaper eyes."""
-    if getattr(lab.config.env_config, "obs", None) in ("flood", "extended"):
-        yield lab.change(
+def observations(factory: VariantFactory) -> Iterator[Experiment]:
+    """Cheaper observations."""
+    env = factory.config.env_config
+    if isinstance(env, SnakeConfig) and env.obs in ("flood", "extended"):
+        yield factory.change(
             "plain features",
             "What does the flood fill cost?",
             "observation",
@@ -197,34 +205,34 @@ def observations(lab: Lab) -> Iterator[Experiment]:
         )
 
 
-def devices(lab: Lab) -> Iterator[Experiment | Skipped]:
+def devices(factory: VariantFactory) -> Iterator[Experiment | Skipped]:
     """Accelerators and torch.compile."""
     found = [("cuda", torch.cuda.is_available()), ("mps", torch.backends.mps.is_available())]
     names = [name for name, there in found if there]
     if not names:
         yield Skipped("device", "Would an accelerator help?", "this machine has none")
     for name in names:
-        other = "cpu" if lab.config.device != "cpu" else name
-        yield lab.change("device", f"Would {other} be faster?", "device", {"device": other})
+        other = "cpu" if factory.config.device != "cpu" else name
+        yield factory.change("device", f"Would {other} be faster?", "device", {"device": other})
     question = "Would torch.compile help?"
-    if lab.engine == "fused":
+    if factory.engine == "fused":
         yield Skipped("compile", question, "the fused engine is compiled already")
-    elif not lab.config.compile:
-        yield lab.change("compile", question, "compile", {"compile": True})
+    elif not factory.config.compile:
+        yield factory.change("compile", question, "compile", {"compile": True})
 
 
-def young(lab: Lab) -> Experiment:
-    """The same loop without its age."""
+def fresh_start(factory: VariantFactory) -> Experiment:
+    """The same loop, newly started."""
     return Experiment(
         name="just begun",
-        question="Is it slower than when it began?",
+        question="Is it slower than at its start?",
         cause="growth",
-        change="a fresh start; look for what grows with the run",
-        open=lab.open,
+        change="a fresh start; look for data that grows with the run",
+        open=factory.open,
         worth=1.2,
     )
 
 
 def _backend_cause(backend: str, costs: Costs) -> str:
-    """What it would mean if this backend helped: steps are slow, or uneven."""
+    """Cause that a gain would show: slow steps, or uneven ones."""
     return "uneven-env" if backend == "async" and costs.spread > UNEVEN else "env"

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from briskrl.core.format import figures, percent, strip_control_chars
-from briskrl.doctor.report import phrases as words
+from briskrl.doctor.report import phrases
 from briskrl.doctor.report.records import Finding, Outcome, PhaseRow, Report
 from briskrl.plots import (
     Interval,
@@ -77,13 +77,13 @@ colors of the charts, see `briskrl.plots.style.CSS_COLORS`."""
 
 
 def as_html(report: Report) -> str:
-    """The report as a whole page, which is well-formed XML too and of ASCII characters only."""
+    """The report as a complete page: HTML that is also well-formed XML, in ASCII characters."""
     title = f"Doctor's report of {report.target}"
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        # Whatever a name may contain, the browser is told to load and run nothing.
+        # The browser must load and run nothing, whatever a name contains.
         element(
             "meta",
             http_equiv="Content-Security-Policy",
@@ -94,36 +94,36 @@ def as_html(report: Report) -> str:
     )
     body = element("body", element("main", element("h1", escape_text(title)), *_sections(report)))
     page = f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-    # So it reads the same whatever encoding it is saved in.
+    # ASCII reads the same in every encoding.
     return page.encode("ascii", "xmlcharrefreplace").decode()
 
 
 def _sections(report: Report) -> Iterator[str]:
-    answers = words.answers(report)
+    answers = phrases.answers(report)
     yield _head(report)
     yield from _phases(report)
     yield from _findings(report)
     yield from _plots(report)
-    yield from _outcomes(words.TRADE_OFFS, answers.trade_offs)
-    yield from _outcomes(words.NO_CURE, answers.no_cure)
-    yield from _outcomes(words.MISSING, answers.missing)
-    yield from _outcomes(words.IDLE, answers.idle)
+    yield from _outcomes(phrases.TRADE_OFFS, answers.trade_offs)
+    yield from _outcomes(phrases.NO_GAIN, answers.no_gain)
+    yield from _outcomes(phrases.MISSING, answers.missing)
+    yield from _outcomes(phrases.NOT_APPLICABLE, answers.not_applicable)
     if report.notes:
-        yield _section(words.NOTES, _list("ul", [escape_text(note) for note in report.notes]))
+        yield _section(phrases.NOTES, _list("ul", [escape_text(note) for note in report.notes]))
     if report.proof is not None:
-        yield from _outcomes(words.PROOF, [report.proof])
+        yield from _outcomes(phrases.VERIFICATION, [report.proof])
     if report.profile is not None:
-        yield _section(f"{words.PROFILE} by {report.profile['kind']}", *_profile(report.profile))
+        yield _section(f"{phrases.PROFILE} by {report.profile['kind']}", *_profile(report.profile))
     yield element("footer", escape_text(f"briskrl {report.version}"))
 
 
 def _head(report: Report) -> str:
     rows = [
-        element("div", element("dt", escape_text(name)), element("dd", escape_text(told)))
-        for name, told in words.headline(report)
+        element("div", element("dt", escape_text(name)), element("dd", escape_text(text)))
+        for name, text in phrases.headline(report)
     ]
     warnings = [
-        element("p", escape_text(told), class_="warning") for told in words.warnings(report)
+        element("p", escape_text(text), class_="warning") for text in phrases.warnings(report)
     ]
     return element("section", element("dl", *rows), *warnings)
 
@@ -133,13 +133,13 @@ def _phases(report: Report) -> Iterator[str]:
         return
     rows = [PhaseBar(row.name, row.wall_s, row.cpu_s) for row in report.phases]
     legend = 'Seconds per million transitions: <b class="wall">wall</b> and <b class="cpu">CPU</b>'
-    covered = f"The named phases are {100 * report.coverage:.1f}% of the wall time."
+    covered = f"The named phases cover {100 * report.coverage:.1f}% of the wall time."
     table = _table(
         ("phase", "share", "wall s/M", "CPU s/M", "calls/M", "p50 us", "p95 us"),
         [_phase(row) for row in report.phases],
     )
     yield _section(
-        words.PHASES,
+        phrases.PHASES,
         _figure("Seconds per million transitions", phase_bars(rows), legend),
         element("p", escape_text(f"{covered} M is a million transitions.")),
         table,
@@ -161,33 +161,33 @@ def _phase(row: PhaseRow) -> tuple[str, ...]:
 def _findings(report: Report) -> Iterator[str]:
     if not report.findings:
         yield _section(
-            words.FINDINGS, element("p", escape_text(words.nothing_found(report)), class_="all")
+            phrases.FINDINGS, element("p", escape_text(phrases.nothing_found(report)), class_="all")
         )
         return
     items = ["".join(_finding(finding)) for finding in report.findings]
-    yield _section(words.FINDINGS, _list("ol", items))
+    yield _section(phrases.FINDINGS, _list("ol", items))
 
 
 def _finding(finding: Finding) -> Iterator[str]:
     yield element("h3", escape_text(finding.title))
     if finding.evidence:
         yield _list("ul", [escape_text(line) for line in finding.evidence])
-    told = (
+    lines = (
         ("change", finding.advice),
-        ("gain", words.gain_told(finding)),
-        ("costs", words.cost_told(finding.alters_learning)),
+        ("gain", phrases.describe_gain(finding)),
+        ("costs", phrases.describe_cost(finding.alters_learning)),
     )
     yield element(
         "dl",
         *(
             element("div", element("dt", name), element("dd", escape_text(text), class_=name))
-            for name, text in told
+            for name, text in lines
         ),
     )
 
 
 def _plots(report: Report) -> Iterator[str]:
-    """Intervals of all experiments, and how the loop fared over time."""
+    """Charts of all experiments, and of speed, cost and memory over time."""
     tried = [*report.outcomes, *([] if report.proof is None else [report.proof])]
     rows = [row for outcome in tried for row in _interval(outcome)]
     if rows:
@@ -196,8 +196,8 @@ def _plots(report: Report) -> Iterator[str]:
             _figure(
                 "Experiments",
                 experiment_intervals(rows),
-                "Speed with the change over speed without it, with intervals of 95 %; "
-                "to the right of 1 is faster",
+                "Speed with the change over speed without it, with 95 % intervals; right of 1 is "
+                "faster",
             ),
         )
     if report.history:
@@ -229,8 +229,8 @@ def _outcomes(title: str, outcomes: Sequence[Outcome]) -> Iterator[str]:
         return
     items = []
     for outcome in outcomes:
-        told = [element("div", escape_text(line)) for line in words.answer(outcome)]
-        items.append(element("b", escape_text(words.question(outcome))) + "".join(told))
+        lines = [element("div", escape_text(line)) for line in phrases.answer_lines(outcome)]
+        items.append(element("b", escape_text(phrases.question(outcome))) + "".join(lines))
     yield _section(title, _list("ul", items))
 
 
@@ -267,7 +267,7 @@ def _list(name: str, items: Sequence[str]) -> str:
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table that scrolls by itself where the page is narrow; the first cells are names."""
+    """A table that scrolls where the page is narrow; its first column holds names."""
     head = element("tr", *(element("th", escape_text(title)) for title in titles))
     lines = [element("tr", *(element("td", escape_text(cell)) for cell in row)) for row in rows]
     table = element("table", element("thead", head), element("tbody", *lines))

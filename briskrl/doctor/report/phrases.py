@@ -1,4 +1,4 @@
-"""What a report says in words, for every form that it is shown in."""
+"""The sentences of a report, shared by the terminal and the HTML page."""
 
 from __future__ import annotations
 
@@ -10,62 +10,62 @@ from briskrl.core.format import count, duration, figures, percent
 from briskrl.doctor.report.records import Finding, Gain, Outcome, Report, Speed
 
 COMPLETE = 0.98
-"""Share of the time that the phases must account for."""
+"""Share of the time that the phases should cover."""
 PHASES = "Where the time goes"
 FINDINGS = "What is worth changing"
-TRADE_OFFS = "Faster, but not for nothing"
-NO_CURE = "Tested, and no cure"
+TRADE_OFFS = "Faster, with a trade-off"
+NO_GAIN = "Tested, does not help"
 MISSING = "Not tested"
-IDLE = "Does not apply"
+NOT_APPLICABLE = "Not applicable"
 NOTES = "Notes"
-PROOF = "Proof"
+VERIFICATION = "Verification"
 PROFILE = "Profile"
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The experiments of a report that are no findings, by what they have shown."""
+    """Experiments that are not part of a finding, by their result."""
 
     trade_offs: tuple[Outcome, ...]
-    """Faster, but something else is learnt, or too little faster to be a finding."""
-    no_cure: tuple[Outcome, ...]
+    """Faster, but with an effect on learning, or too small a gain for a finding."""
+    no_gain: tuple[Outcome, ...]
     missing: tuple[Outcome, ...]
-    """Those that would have told something, had they been made."""
-    idle: tuple[Outcome, ...]
-    """Those that do not apply."""
+    """Experiments that apply but were not run."""
+    not_applicable: tuple[Outcome, ...]
+    """Experiments that do not apply to this target."""
 
 
 def answers(report: Report) -> Answers:
-    """What the experiments answered, apart from those that a finding tells of."""
-    told = [line for found in report.findings for line in (found.advice, *found.evidence)]
-    rest = [outcome for outcome in report.outcomes if not _is_told(outcome, told)]
+    """Group the experiments that no finding mentions."""
+    mentioned = [line for found in report.findings for line in (found.advice, *found.evidence)]
+    rest = [outcome for outcome in report.outcomes if not _is_mentioned(outcome, mentioned)]
     absent = [outcome for outcome in rest if outcome.verdict == "missing"]
     return Answers(
         trade_offs=tuple(outcome for outcome in rest if outcome.verdict == "helps"),
-        no_cure=tuple(out for out in rest if out.verdict in ("no difference", "hurts", "unclear")),
+        no_gain=tuple(out for out in rest if out.verdict in ("no difference", "hurts", "unclear")),
         missing=tuple(outcome for outcome in absent if outcome.change),
-        idle=tuple(outcome for outcome in absent if not outcome.change),
+        not_applicable=tuple(outcome for outcome in absent if not outcome.change),
     )
 
 
 def nothing_found(report: Report) -> str:
-    """The sentence instead of findings."""
+    """The sentence for a report without findings."""
     if report.speed is None:
-        return "Nothing is known yet."
+        return "Nothing was measured."
     if report.interrupted or answers(report).missing:
-        return "Nothing of what was tested is worth changing."
+        return "None of the tested changes is worth making."
     return "Nothing is worth changing."
 
 
-def _is_told(outcome: Outcome, told: Iterable[str]) -> bool:
-    """Whether a finding rests on this experiment."""
+def _is_mentioned(outcome: Outcome, lines: Iterable[str]) -> bool:
+    """Whether a finding is based on this experiment."""
     if outcome.verdict != "helps" or not outcome.change:
         return False
-    return any(line == outcome.change or line.startswith(f"{outcome.change}: ") for line in told)
+    return any(line == outcome.change or line.startswith(f"{outcome.change}: ") for line in lines)
 
 
 def headline(report: Report) -> list[tuple[str, str]]:
-    """The figures that come first, each with its name."""
+    """The figures at the top of the report, each with its name."""
     speed = report.speed
     if speed is None:
         return [("Speed", "nothing was measured")]
@@ -78,7 +78,7 @@ def headline(report: Report) -> list[tuple[str, str]]:
         ("Cores", f"{speed.cores_busy:.2f} busy{_of_cores(report)}"),
         ("Updates", _updates(speed)),
         ("Machine", _machine(speed)),
-        ("Seen", f"{seen}; {_took(report)}"),
+        ("Observed", f"{seen}; {_took(report)}"),
     ]
 
 
@@ -101,31 +101,31 @@ def _updates(speed: Speed) -> str:
 
 def _machine(speed: Speed) -> str:
     if speed.machine_fraction is None:
-        return "share not known: needs `brisk bench machine`, and networks that we build"
-    return f"{percent(speed.machine_fraction)} of the arithmetic that a core of this machine can do"
+        return "unknown: run `brisk bench machine` first; needs a network built by briskrl"
+    return f"{percent(speed.machine_fraction)} of the peak arithmetic rate of a core"
 
 
 def warnings(report: Report) -> list[str]:
-    """What makes the report worth less than it might be."""
+    """Reasons why the report is less certain or complete than usual."""
     found = []
     if report.interrupted:
-        found.append("Interrupted: this is what was known by then.")
+        found.append("Interrupted: the report is incomplete.")
     if is_busy(report):
         found.append(
-            f"The machine was busy (load {report.load:.1f} on {_cores(report.cores or 1)}): the "
-            "speed is what was left over. Ratios are taken in alternating turns and hold, but "
-            "their intervals are wider."
+            f"The machine was busy (load {report.load:.1f} on {_cores(report.cores or 1)}), so "
+            "absolute speeds are too low. Ratios are measured in alternating turns and remain "
+            "valid, with wider intervals."
         )
     if report.phases and report.coverage < COMPLETE:
         found.append(
-            f"The picture is incomplete: the phases account for {percent(report.coverage)} of "
-            f"the time only. Put what is missing into phases of their own."
+            f"The phases are incomplete: they cover {percent(report.coverage)} of the time. "
+            "Put the remaining code into phases of its own."
         )
     return found
 
 
 def is_busy(report: Report) -> bool:
-    """Whether others left the loop less than a core when the examination began."""
+    """Whether other programs left the loop less than one core."""
     if report.load is None or report.cores is None:
         return False
     return report.load > report.cores - 0.75
@@ -136,50 +136,50 @@ def _cores(cores: int) -> str:
 
 
 def times(gain: Gain, pairs: int = 0) -> str:
-    """A gain with its interval, and what it rests on: 1.31 times as fast (1.25 to 1.37)."""
-    told = f"{_factor(gain.factor)} times as fast"
+    """A gain with its interval and sample size: 1.31 times as fast (1.25 to 1.37, 9 pairs)."""
+    text = f"{_factor(gain.factor)} times as fast"
     if gain.low == gain.high:
-        return told
+        return text
     if gain.low <= 0 or not isfinite(gain.high):
-        return f"{told} (too few turns for an interval)"
-    rests = f", {pairs} pairs of turns" if pairs else ""
-    return f"{told} ({_factor(gain.low)} to {_factor(gain.high)}{rests})"
+        return f"{text} (too few turns for an interval)"
+    size = f", {pairs} pairs of turns" if pairs else ""
+    return f"{text} ({_factor(gain.low)} to {_factor(gain.high)}{size})"
 
 
 def _factor(value: float) -> str:
     return f"{value:.2f}" if 0.0995 <= value < 99.95 else figures(value)
 
 
-def gain_told(finding: Finding) -> str:
-    """What a finding promises, on what basis, and what must be done before."""
+def describe_gain(finding: Finding) -> str:
+    """The gain of a finding, its basis, and what has to be fixed first."""
     gain = finding.gain
-    first = f", once this is cured: {finding.after}" if finding.after else ""
+    first = f", after fixing: {finding.after}" if finding.after else ""
     if abs(gain.factor - 1) < 0.005 and finding.basis != "measured":
         return "none in speed"
     if finding.basis == "measured":
-        return f"{times(gain)}, measured with the change made{first}"
+        return f"{times(gain)}, measured with this change{first}"
     if finding.basis == "predicted":
         return f"{times(gain)}, predicted from the figures above{first}"
-    return f"at most {times(gain)}, if it cost nothing at all{first}"
+    return f"at most {times(gain)}, if it took no time at all{first}"
 
 
-def cost_told(alters_learning: str) -> str:
-    """What a change costs in learning."""
+def describe_cost(alters_learning: str) -> str:
+    """The effect of a change on learning."""
     if not alters_learning:
-        return "nothing: what is learnt stays the same"
-    return f"alters learning: {alters_learning}"
+        return "nothing: learning is unchanged"
+    return f"changes learning: {alters_learning}"
 
 
 def question(outcome: Outcome) -> str:
-    """What an experiment asks, and what was changed for it."""
+    """The question of an experiment, with its change."""
     asked = outcome.question or outcome.name
     return f"{asked} ({outcome.change})" if outcome.change else asked
 
 
-def answer(outcome: Outcome) -> list[str]:
-    """What an experiment has shown: the sentence with its figures, and the cost of the change."""
-    told, gain = outcome.told, outcome.gain
+def answer_lines(outcome: Outcome) -> list[str]:
+    """The result of an experiment with its interval, and its effect on learning."""
+    text, gain = outcome.answer, outcome.gain
     if gain is not None:
         plain, full = f"{gain.factor:.2f} times as fast", times(gain, outcome.pairs)
-        told = told.replace(plain, full, 1) if plain in told else f"{told}; {full}"
-    return [told, cost_told(outcome.alters_learning)] if outcome.alters_learning else [told]
+        text = text.replace(plain, full, 1) if plain in text else f"{text}; {full}"
+    return [text, describe_cost(outcome.alters_learning)] if outcome.alters_learning else [text]

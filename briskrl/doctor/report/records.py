@@ -1,4 +1,4 @@
-"""What an examination ends with: figures, outcomes of experiments, and findings; plain data."""
+"""The report of an examination as plain data: figures, outcomes of experiments, findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Basis = Literal["measured", "predicted", "ceiling"]
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How many times faster something is, with its 95 % interval."""
+    """Speed over the original speed, with its 95 % interval."""
 
     factor: float
     low: float
@@ -20,29 +20,29 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """What one phase of the loop costs."""
+    """Cost of one phase of the loop."""
 
     name: str
     share: float
-    """Of the wall time."""
+    """Share of the wall time."""
     wall_s: float
     """Seconds per million transitions."""
     cpu_s: float
     """CPU seconds of all threads per million transitions."""
     calls: int
-    """Per million transitions."""
+    """Calls per million transitions."""
     p50_us: float
     p95_us: float
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A stretch of the loop that was examined, for plots over time."""
+    """A point of the charts over time."""
 
     at_s: float
-    """Wall seconds since the loop began, at the stretch's end."""
+    """Wall seconds since the start of the loop."""
     steps: int
-    """Transitions since the loop began."""
+    """Transitions since the start of the loop."""
     steps_per_s: float
     cpu_us_per_step: float
     rss_mb: float
@@ -50,49 +50,49 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An experiment: one thing changed, both sides in alternating turns."""
+    """The result of an experiment: the loop with and without one change, in alternating turns."""
 
     name: str
     question: str
     change: str
-    """What was changed, as a flag where there is one."""
+    """The change, as a flag if there is one."""
     verdict: Verdict
-    told: str
-    """The answer in a sentence."""
+    answer: str
+    """The result in a sentence."""
     alters_learning: str = ""
-    """How the change affects what is learnt; empty if it does not."""
+    """Effect of the change on learning; empty if there is none."""
     gain: Gain | None = None
-    """Transitions per second with the change, over those without."""
+    """Transitions per second with the change over those without."""
     cpu_gain: Gain | None = None
-    """The same per CPU second of this process."""
+    """Transitions per CPU second with the change over those without."""
     pairs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something worth changing."""
+    """A change that is worth making."""
 
     cause: str
     """Short name: store, updates, env, ..."""
     title: str
-    """What is slow."""
+    """What is slow, in a few words."""
     evidence: tuple[str, ...]
     advice: str
     """What to change."""
     gain: Gain
     basis: Basis
-    """Whether the gain was seen with the change made, follows from measured parts, or is what could
-    be had if the cause cost nothing."""
+    """Whether the gain was measured with the change, predicted from measured parts, or is the upper
+    bound if the cause cost nothing."""
     alters_learning: str = ""
     after: str = ""
-    """Causes that must be cured first for this gain to be seen; empty if none."""
+    """Causes to fix first for this gain; empty if none."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Settings to change, by dotted name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """The loop as it was found."""
+    """Speed of the unchanged loop."""
 
     steps_per_s: float
     steps_per_cpu_s: float
@@ -104,22 +104,22 @@ class Speed:
     updates: int
     episodes: int | None
     machine_fraction: float | None
-    """Arithmetic per CPU second over the best this machine was seen to do; None if unknown."""
+    """Arithmetic per CPU second over the measured peak of this machine; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that is known when an examination ends."""
+    """Everything an examination found out."""
 
     target: str
     version: str
     budget_s: float
     took_s: float
     load: float | None
-    """Load of the machine when the examination began; None where it is not told."""
+    """Load average when the examination started; None if the system does not report it."""
     speed: Speed | None
     coverage: float
-    """Share of the wall time that the phases account for."""
+    """Share of the wall time that the named phases cover."""
     phases: tuple[PhaseRow, ...]
     findings: tuple[Finding, ...]
     outcomes: tuple[Outcome, ...]
@@ -127,10 +127,14 @@ class Report:
     history: tuple[Moment, ...]
     interrupted: bool = False
     cores: int | None = None
-    """Cores that the process may use."""
+    """Cores available to the process."""
     proof: Outcome | None = None
     profile: dict[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain data."""
-        return asdict(self)
+        """The report as plain data; the sentence of an outcome has the key `told`."""
+        data = asdict(self)
+        proof = [] if data["proof"] is None else [data["proof"]]
+        for outcome in (*data["outcomes"], *proof):
+            outcome["told"] = outcome.pop("answer")
+        return data

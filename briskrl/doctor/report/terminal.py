@@ -1,4 +1,4 @@
-"""A report as plain text, for a terminal: nothing is wider than 100 characters."""
+"""A report as plain text for a terminal, at most 100 characters wide."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from briskrl.core.format import columns, figures, percent, strip_control_chars
-from briskrl.doctor.report import phrases as words
+from briskrl.doctor.report import phrases
 from briskrl.doctor.report.records import Finding, Outcome, PhaseRow, Report
 
 WIDTH = 100
 BAR = 20
-"""Characters of a phase that takes all of the time."""
+"""Characters of the bar of a phase that takes all of the time."""
 
 
 def describe(report: Report) -> str:
-    """The report as it is printed, without a break at its end."""
-    answers = words.answers(report)
+    """The report as text, without a final line break."""
+    answers = phrases.answers(report)
     parts = [
         _head(report),
         _phases(report),
         _findings(report),
-        _outcomes(words.TRADE_OFFS, answers.trade_offs),
-        _outcomes(words.NO_CURE, answers.no_cure),
-        _listed(words.MISSING, [_reason(outcome) for outcome in answers.missing]),
-        _listed(words.IDLE, [_reason(outcome) for outcome in answers.idle]),
-        _listed(words.NOTES, report.notes),
+        _outcomes(phrases.TRADE_OFFS, answers.trade_offs),
+        _outcomes(phrases.NO_GAIN, answers.no_gain),
+        _listed(phrases.MISSING, [_reason(outcome) for outcome in answers.missing]),
+        _listed(phrases.NOT_APPLICABLE, [_reason(outcome) for outcome in answers.not_applicable]),
+        _listed(phrases.NOTES, report.notes),
         _proof(report.proof),
         _profile(report.profile),
     ]
@@ -35,9 +35,9 @@ def describe(report: Report) -> str:
 
 def _head(report: Report) -> str:
     lines = [*_wrapped(f"Doctor's report of {report.target}", "", ""), ""]
-    for name, told in words.headline(report):
-        lines += _wrapped(told, f"  {name:<8} ", " " * 11)
-    for warning in words.warnings(report):
+    for name, text in phrases.headline(report):
+        lines += _wrapped(text, f"  {name:<8} ", " " * 11)
+    for warning in phrases.warnings(report):
         lines += ["", *_wrapped(warning, "  ! ", "    ")]
     return "\n".join(lines)
 
@@ -46,12 +46,12 @@ def _phases(report: Report) -> str:
     if not report.phases:
         return ""
     titles = ("phase", "share", "", "wall s/M", "CPU s/M", "calls/M", "p50 us", "p95 us")
-    table = _table([titles, *(_phase(row) for row in report.phases)], words_at=(0, 2))
+    table = _table([titles, *(_phase(row) for row in report.phases)], text_at=(0, 2))
     covered = (
-        f"  The named phases are {100 * report.coverage:.1f}% of the wall time. "
+        f"  The named phases cover {100 * report.coverage:.1f}% of the wall time. "
         "M is a million transitions."
     )
-    return "\n".join([words.PHASES, "", table, "", covered])
+    return "\n".join([phrases.PHASES, "", table, "", covered])
 
 
 def _phase(row: PhaseRow) -> tuple[str, ...]:
@@ -69,8 +69,8 @@ def _phase(row: PhaseRow) -> tuple[str, ...]:
 
 def _findings(report: Report) -> str:
     if not report.findings:
-        return words.nothing_found(report)
-    parts = [words.FINDINGS]
+        return phrases.nothing_found(report)
+    parts = [phrases.FINDINGS]
     for number, finding in enumerate(report.findings, 1):
         parts += ["", *_finding(number, finding)]
     return "\n".join(parts)
@@ -81,8 +81,8 @@ def _finding(number: int, finding: Finding) -> Iterator[str]:
     for line in finding.evidence:
         yield from _wrapped(line, "     seen    ", " " * 13)
     yield from _wrapped(finding.advice, "     change  ", " " * 13)
-    yield from _wrapped(words.gain_told(finding), "     gain    ", " " * 13)
-    yield from _wrapped(words.cost_told(finding.alters_learning), "     costs   ", " " * 13)
+    yield from _wrapped(phrases.describe_gain(finding), "     gain    ", " " * 13)
+    yield from _wrapped(phrases.describe_cost(finding.alters_learning), "     costs   ", " " * 13)
 
 
 def _outcomes(title: str, outcomes: Sequence[Outcome]) -> str:
@@ -90,14 +90,14 @@ def _outcomes(title: str, outcomes: Sequence[Outcome]) -> str:
         return ""
     lines = [title, ""]
     for outcome in outcomes:
-        lines += _wrapped(words.question(outcome), "  - ", "    ")
-        for told in words.answer(outcome):
-            lines += _wrapped(told, "      ", "        ")
+        lines += _wrapped(phrases.question(outcome), "  - ", "    ")
+        for text in phrases.answer_lines(outcome):
+            lines += _wrapped(text, "      ", "        ")
     return "\n".join(lines)
 
 
 def _reason(outcome: Outcome) -> str:
-    return f"{words.question(outcome)} {outcome.told}"
+    return f"{phrases.question(outcome)} {outcome.answer}"
 
 
 def _listed(title: str, items: Sequence[str]) -> str:
@@ -108,17 +108,17 @@ def _listed(title: str, items: Sequence[str]) -> str:
 
 
 def _proof(proof: Outcome | None) -> str:
-    return "" if proof is None else _outcomes(words.PROOF, [proof])
+    return "" if proof is None else _outcomes(phrases.VERIFICATION, [proof])
 
 
 def _profile(profile: dict[str, Any] | None) -> str:
     if profile is None:
         return ""
-    lines = [f"{words.PROFILE} by {strip_control_chars(profile['kind'])}", ""]
+    lines = [f"{phrases.PROFILE} by {strip_control_chars(profile['kind'])}", ""]
     if profile.get("why"):
         lines += _wrapped(str(profile["why"]), "  ", "  ")
     if profile.get("top"):
-        lines += [_table(_profile_rows(profile), words_at=(3,)), ""]
+        lines += [_table(_profile_rows(profile), text_at=(3,)), ""]
     lines += [
         line for file in profile.get("files", ()) for line in _wrapped(file, "  saved ", "    ")
     ]
@@ -126,7 +126,7 @@ def _profile(profile: dict[str, Any] | None) -> str:
 
 
 def _profile_rows(profile: dict[str, Any]) -> list[Sequence[str]]:
-    """The dearest entries: their share of the profiled time, own seconds, calls and names."""
+    """The most expensive entries: share of the profiled time, own seconds, calls and name."""
     rows: list[Sequence[str]] = [("share", "own s", "calls", "what")]
     for entry in profile["top"]:
         calls = "-" if entry.get("calls") is None else f"{entry['calls']:,}"
@@ -135,13 +135,13 @@ def _profile_rows(profile: dict[str, Any]) -> list[Sequence[str]]:
     return rows
 
 
-def _table(rows: Sequence[Sequence[str]], words_at: Sequence[int]) -> str:
-    """Aligned columns: words stand to the left, numbers to the right."""
+def _table(rows: Sequence[Sequence[str]], text_at: Sequence[int]) -> str:
+    """Aligned columns: text to the left, numbers to the right."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     return columns(
         [
             [
-                cell if position in words_at else cell.rjust(width)
+                cell if position in text_at else cell.rjust(width)
                 for position, (cell, width) in enumerate(zip(row, widths, strict=True))
             ]
             for row in rows

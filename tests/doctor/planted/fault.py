@@ -16,11 +16,11 @@ import torch
 
 from briskrl.core.phase import PhaseTimer
 from briskrl.doctor import diagnose
-from briskrl.doctor.custom_loop import CallLoop, Treated
+from briskrl.doctor.custom_loop import CallLoop, ModifiedLoop
 from briskrl.doctor.examination import examine
 from briskrl.doctor.paired_turns import Loop
 from briskrl.doctor.report.records import Finding, Report
-from briskrl.doctor.train_target import TrainSubject
+from briskrl.doctor.train_target import TrainTarget
 from briskrl.training.config import TrainConfig
 
 
@@ -47,7 +47,7 @@ MakeHand = Callable[[Path], Hand]
 
 
 @dataclass(frozen=True, slots=True)
-class Plant:
+class Fault:
     """One slow-down, or a loop without any."""
 
     name: str
@@ -65,7 +65,7 @@ class Plant:
         give_back_memory()
         with self.around(folder):
             if isinstance(self.loop, TrainConfig):
-                return examine(TrainSubject(self.loop), budget_s=seconds)
+                return examine(TrainTarget(self.loop), budget_s=seconds)
             with closing(self.loop(folder)) as hand:
                 return diagnose(
                     hand.iterate,
@@ -84,23 +84,23 @@ class Plant:
     def open(self, folder: Path) -> Loop:
         """The loop with the fault; what surrounds it is the caller's."""
         if isinstance(self.loop, TrainConfig):
-            return TrainSubject(self.loop).open()
+            return TrainTarget(self.loop).open()
         return as_loop(self.loop(folder))
 
     def open_cured(self, folder: Path, found: Finding) -> Loop:
         """The loop with the advice of a finding taken."""
         if isinstance(self.loop, TrainConfig):
-            return TrainSubject(self.loop).open_with(found.changes)
+            return TrainTarget(self.loop).open_with(found.changes)
         if found.cause == "denormals":
             switch = torch.set_flush_denormal
             loop = as_loop(self.loop(folder))
-            return Treated(loop, partial(_call, switch, True), partial(_call, switch, False))
+            return ModifiedLoop(loop, partial(_call, switch, True), partial(_call, switch, False))
         if found.cause == "threads":
             advised = int(found.advice.partition("(")[2].rstrip(")"))
             loop = as_loop(self.loop(folder))
             switch = torch.set_num_threads
             now = torch.get_num_threads()
-            return Treated(loop, partial(_call, switch, advised), partial(_call, switch, now))
+            return ModifiedLoop(loop, partial(_call, switch, advised), partial(_call, switch, now))
         assert self.cured is not None, f"{self.name} has no cure"
         return as_loop(self.cured(folder))
 

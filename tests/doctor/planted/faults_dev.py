@@ -12,9 +12,9 @@ from briskrl.envs.gym.config import GymConfig
 from briskrl.fused.calibration.timing import torch_threads
 from briskrl.training.config import TrainConfig
 from tests.doctor.planted.envs import PACKAGE
-from tests.doctor.planted.fault import Plant
+from tests.doctor.planted.fault import Fault
 from tests.doctor.planted.runtime_faults import console
-from tests.doctor.planted.sample_loop import Victim
+from tests.doctor.planted.sample_loop import SampleLoop
 
 
 def _gym(backend: str, num_envs: int = 8, **env: float) -> TrainConfig:
@@ -29,40 +29,40 @@ def _gym(backend: str, num_envs: int = 8, **env: float) -> TrainConfig:
     )
 
 
-def _victim(fault: str, *causes: str) -> Plant:
-    return Plant(fault, causes or (fault,), partial(Victim, fault=fault), cured=Victim)
+def _sample_loop(fault: str, *causes: str) -> Fault:
+    return Fault(fault, causes or (fault,), partial(SampleLoop, fault=fault), cured=SampleLoop)
 
 
-FIRST = (
-    _victim("store"),
-    _victim("denormals"),
-    _victim("cold-start"),
-    _victim("growth"),
-    _victim("leak"),
-    _victim("flush", "write-per-episode"),
-    Plant(
+DEV = (
+    _sample_loop("store"),
+    _sample_loop("denormals"),
+    _sample_loop("cold-start"),
+    _sample_loop("growth"),
+    _sample_loop("leak"),
+    _sample_loop("flush", "write-per-episode"),
+    Fault(
         "print",
         ("write-per-step", "console"),
-        partial(Victim, fault="print"),
-        cured=Victim,
+        partial(SampleLoop, fault="print"),
+        cured=SampleLoop,
         around=console,
     ),
-    Plant(
+    Fault(
         "oversubscribed",
         ("threads",),
-        partial(Victim, width=512),
+        partial(SampleLoop, width=512),
         around=lambda folder: torch_threads(16),
     ),
-    Plant("many updates", ("updates",), TrainConfig(algo_config=DQNConfig(train_steps_ratio=2.0))),
-    Plant(
+    Fault("many updates", ("updates",), TrainConfig(algo_config=DQNConfig(train_steps_ratio=2.0))),
+    Fault(
         "tiny batches",
         ("small-batch",),
         TrainConfig(algo_config=DQNConfig(batch_size=4, net=(512, 512))),
     ),
-    Plant("slow env", ("env",), _gym("sync", busy_s=2e-3)),
-    Plant("uneven env", ("uneven-env",), _gym("process", num_envs=16, sleep_s=2e-3)),
+    Fault("slow env", ("env",), _gym("sync", busy_s=2e-3)),
+    Fault("uneven env", ("uneven-env",), _gym("process", num_envs=16, sleep_s=2e-3)),
 )
 """Twelve slow-downs, each with the names that are right for it."""
 
-FIRST_HEALTHY = (Plant("clean", (), Victim),)
+DEV_HEALTHY = (Fault("clean", (), SampleLoop),)
 """The hand-written loop without a fault."""

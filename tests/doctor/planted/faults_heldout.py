@@ -21,7 +21,7 @@ from briskrl.fused.calibration.timing import torch_threads
 from briskrl.training.config import TrainConfig
 from tests.doctor.planted.cartpole_dqn import CartPoleDQN
 from tests.doctor.planted.envs import PACKAGE
-from tests.doctor.planted.fault import Plant
+from tests.doctor.planted.fault import Fault
 from tests.doctor.planted.numpy_a2c import NumpyA2C
 from tests.doctor.planted.runtime_faults import console
 
@@ -43,33 +43,33 @@ TINY = TrainConfig(
 """PPO on the compiled CartPole with 256 updates per pass over a rollout of 2048 steps."""
 
 
-def _dqn(name: str, cause: str, fault: str) -> Plant:
-    return Plant(name, (cause,), partial(CartPoleDQN, fault=fault), cured=CartPoleDQN)
+def _dqn(name: str, cause: str, fault: str) -> Fault:
+    return Fault(name, (cause,), partial(CartPoleDQN, fault=fault), cured=CartPoleDQN)
 
 
-def _a2c(name: str, cause: str, fault: str) -> Plant:
-    return Plant(name, (cause,), partial(NumpyA2C, fault=fault), cured=NumpyA2C)
+def _a2c(name: str, cause: str, fault: str) -> Fault:
+    return Fault(name, (cause,), partial(NumpyA2C, fault=fault), cured=NumpyA2C)
 
 
-SECOND = (
+HELDOUT = (
     _dqn("push into a deque", "store", "push"),
-    Plant(
+    Fault(
         "updates by a while loop",
         ("updates",),
         partial(CartPoleDQN, fault="updates"),
         cured=partial(CartPoleDQN, ratio=1.0),
     ),
     _dqn("rays in plain Python", "env", "lidar"),
-    Plant("levels that load", ("uneven-env",), UNEVEN),
+    Fault("levels that load", ("uneven-env",), UNEVEN),
     _a2c("results synced per episode", "write-per-episode", "results"),
-    Plant(
+    Fault(
         "a log line per step",
         ("write-per-step", "console"),
         partial(NumpyA2C, fault="lines"),
         cured=NumpyA2C,
         around=console,
     ),
-    Plant(
+    Fault(
         "8 threads",
         ("threads",),
         partial(NumpyA2C, width=256),
@@ -78,15 +78,15 @@ SECOND = (
     _a2c("graphs kept", "leak", "graphs"),
     _dqn("episodes scanned", "growth", "history"),
     _a2c("compiled at first call", "cold-start", "compile"),
-    Plant("minibatches of 8", ("small-batch",), TINY),
+    Fault("minibatches of 8", ("small-batch",), TINY),
     _a2c("moments stuck", "denormals", "moments"),
 )
 """Twelve slow-downs, each with the names that are right for it."""
 
-SECOND_HEALTHY = (
-    Plant("DQN by hand", ("env",), CartPoleDQN),
-    Plant("actor-critic by hand", (), NumpyA2C),
-    Plant("PPO of ours", ("threads",), TrainConfig(env="cartpole", algo="ppo")),
+HELDOUT_HEALTHY = (
+    Fault("DQN by hand", ("env",), CartPoleDQN),
+    Fault("actor-critic by hand", (), NumpyA2C),
+    Fault("PPO of ours", ("threads",), TrainConfig(env="cartpole", algo="ppo")),
 )
 """Loops without a fault. Gymnasium's environments take a large part of the first, and the last
 leaves a second core idle where there is one."""

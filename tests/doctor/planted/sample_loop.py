@@ -38,7 +38,7 @@ class Games:
         return after, reward, ended
 
 
-class Victim:
+class SampleLoop:
     """The loop; `fault` names its one fault, if any."""
 
     obs_size = OBS

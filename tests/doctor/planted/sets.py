@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.doctor.planted.fault import Plant
-from tests.doctor.planted.faults_dev import FIRST, FIRST_HEALTHY
-from tests.doctor.planted.faults_heldout import SECOND, SECOND_HEALTHY
+from tests.doctor.planted.fault import Fault
+from tests.doctor.planted.faults_dev import DEV, DEV_HEALTHY
+from tests.doctor.planted.faults_heldout import HELDOUT, HELDOUT_HEALTHY
 
-SETS: dict[str, tuple[Plant, ...]] = {"first": FIRST, "second": SECOND}
-HEALTHY: dict[str, tuple[Plant, ...]] = {"first": FIRST_HEALTHY, "second": SECOND_HEALTHY}
+SETS: dict[str, tuple[Fault, ...]] = {"dev": DEV, "heldout": HELDOUT}
+HEALTHY: dict[str, tuple[Fault, ...]] = {"dev": DEV_HEALTHY, "heldout": HELDOUT_HEALTHY}

@@ -1,4 +1,4 @@
-"""The report as a page of its own."""
+"""The report as an HTML page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def texts(root: ElementTree.Element, name: str) -> list[str]:
 
 
 class Nesting(HTMLParser):
-    """Follows elements as a browser would, which knows no elements that close themselves."""
+    """Follows elements as a browser would, which has no self-closing elements in HTML."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def test_a_page_loads_and_runs_nothing(name: str) -> None:
     assert policy.attrib["content"].startswith("default-src 'none'")
 
 
-def test_hostile_words_are_shown_as_words() -> None:
+def test_hostile_text_is_escaped() -> None:
     page = as_html(hostile())
     assert "<script" not in page
     assert "\x1b" not in page
@@ -91,7 +91,7 @@ def test_hostile_words_are_shown_as_words() -> None:
     assert "</svg><script>alert('\"&')</script>" in texts(root, "h1")[0]
 
 
-def test_a_page_suits_night_and_phones() -> None:
+def test_a_page_supports_dark_mode_and_phones() -> None:
     root = parsed(HEALTHY)
     assert "prefers-color-scheme: dark" in (root.findtext("head/style") or "")
     assert root.find("head/meta[@name='viewport']") is not None
@@ -105,15 +105,15 @@ def test_a_page_suits_night_and_phones() -> None:
     )
 
 
-def test_a_page_says_all_that_the_text_says() -> None:
-    """Every word of every line, wherever the lines break."""
+def test_a_page_contains_everything_that_the_terminal_shows() -> None:
+    """Every word of every line, wherever lines break."""
     for report in (HEALTHY, ILL, EMPTY):
         body = parsed(report).find("body")
         assert body is not None
-        told = set(re.findall(r"[\w.%:-]+", " ".join(body.itertext())))
+        shown = set(re.findall(r"[\w.%:-]+", " ".join(body.itertext())))
         # Bars, the numbers of findings and the names of their lines are shown by other means.
         printed = re.sub(r"#+|\n  \d\. |\n +(seen|saved) ", " ", describe(report))
-        assert set(re.findall(r"[\w.%:-]+", printed)) - told <= {"-"}
+        assert set(re.findall(r"[\w.%:-]+", printed)) - shown <= {"-"}
 
 
 def test_findings_are_numbered_in_their_order() -> None:
@@ -122,8 +122,8 @@ def test_findings_are_numbered_in_their_order() -> None:
     gains = [item for item in root.iter("dd") if item.get("class") == "gain"]
     assert [gain.text for gain in gains] == [
         "5.60 times as fast, predicted from the figures above",
-        "2.58 times as fast (2.51 to 2.65), measured with the change made",
-        "at most 2.50 times as fast, if it cost nothing at all",
+        "2.58 times as fast (2.51 to 2.65), measured with this change",
+        "at most 2.50 times as fast, if it took no time at all",
     ]
     assert "Nothing is worth changing." in texts(parsed(HEALTHY), "p")
 

@@ -1,4 +1,4 @@
-"""The report as a terminal shows it."""
+"""The report as text for a terminal."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def section(text: str, title: str) -> str:
     return "\n".join(below[:end]).rstrip()
 
 
-def test_the_headline_tells_speed_cores_updates_and_the_share_of_the_machine() -> None:
+def test_the_headline_has_speed_cores_updates_and_machine_fraction() -> None:
     head = describe(HEALTHY).split("\n\nWhere")[0]
     assert head.startswith("Doctor's report of snake --algo dqn\n")
-    for told in (
+    for line in (
         "109k steps/s",
         "220k steps per CPU second",
         "0.51 busy of 2",
         "0.03125 per transition, one in 32; 256 environments",
-        "61% of the arithmetic",
+        "61% of the peak arithmetic",
         "1.36M steps, 42.4k updates, 15.1k episodes; took 1m00s, budget 1m00s",
     ):
-        assert told in head
+        assert line in head
     assert "!" not in head
 
 
-def test_unknown_figures_are_not_made_up() -> None:
+def test_unknown_figures_are_reported_as_unknown() -> None:
     speed = replace(SPEED, machine_fraction=None, episodes=None, updates_per_step=0.0)
     text = describe(replace(HEALTHY, speed=speed, load=None, cores=None))
-    assert "share not known: needs `brisk bench machine`" in text
+    assert "unknown: run `brisk bench machine`" in text
     assert "0.51 busy\n" in text
     assert "none counted, 256 environments" in text
     assert "episodes" not in text
@@ -56,13 +56,13 @@ def test_unknown_figures_are_not_made_up() -> None:
     ("load", "cores", "busy"),
     [(0.4, 2, False), (1.3, 2, True), (0.2, 1, False), (6.0, 8, False), (None, 2, False)],
 )
-def test_a_machine_without_a_core_to_spare_is_called_busy(
+def test_a_machine_without_a_free_core_is_called_busy(
     load: float | None, cores: int, busy: bool
 ) -> None:
     assert ("was busy" in describe(replace(HEALTHY, load=load, cores=cores))) == busy
 
 
-def test_phases_are_a_table_with_bars_as_long_as_their_shares() -> None:
+def test_phases_are_a_table_with_bars_proportional_to_their_shares() -> None:
     lines = section(describe(HEALTHY), "Where the time goes").splitlines()
     assert lines[0].split() == (
         ["phase", "share", "wall", "s/M", "CPU", "s/M", "calls/M", "p50", "us", "p95", "us"]
@@ -74,12 +74,12 @@ def test_phases_are_a_table_with_bars_as_long_as_their_shares() -> None:
     assert "99.0% of the wall time" in lines[5]
 
 
-def test_phases_that_leave_time_over_make_an_incomplete_picture() -> None:
-    assert "incomplete: the phases account for 97%" in describe(replace(HEALTHY, coverage=0.97))
+def test_phases_that_leave_time_uncovered_are_called_incomplete() -> None:
+    assert "The phases are incomplete: they cover 97%" in describe(replace(HEALTHY, coverage=0.97))
     assert "incomplete" not in describe(replace(HEALTHY, coverage=0.98))
 
 
-def test_findings_tell_evidence_change_gain_basis_and_cost_in_order() -> None:
+def test_findings_list_evidence_change_gain_basis_and_cost_in_order() -> None:
     text = section(describe(ILL), "What is worth changing")
     assert text.splitlines()[:6] == [
         "  1. storing transitions takes 83 % of the time",
@@ -87,22 +87,22 @@ def test_findings_tell_evidence_change_gain_basis_and_cost_in_order() -> None:
         "     seen    one batched write takes 17 us here",
         "     change  write a vector step as one batch",
         "     gain    5.60 times as fast, predicted from the figures above",
-        "     costs   nothing: what is learnt stays the same",
+        "     costs   nothing: learning is unchanged",
     ]
     assert "  2. learning takes most of the time" in text
-    assert "2.58 times as fast (2.51 to 2.65), measured with the change made" in text
-    assert "alters learning: each step teaches less" in text
+    assert "2.58 times as fast (2.51 to 2.65), measured with this change" in text
+    assert "changes learning: less is learned from each step" in text
     assert "  3. the environment takes 60 % of the time" in text
-    assert "at most 2.50 times as fast, if it cost nothing at all" in text
+    assert "at most 2.50 times as fast, if it took no time at all" in text
 
 
-def test_a_gain_that_another_cure_must_uncover_says_so() -> None:
+def test_a_gain_that_depends_on_other_fixes_names_them() -> None:
     hidden = replace(RATIO, after="store and env")
-    told = " ".join(describe(replace(ILL, findings=(hidden,))).split())
-    assert "measured with the change made, once this is cured: store and env" in told
+    text = " ".join(describe(replace(ILL, findings=(hidden,))).split())
+    assert "measured with this change, after fixing: store and env" in text
 
 
-def test_a_finding_without_a_gain_in_speed_says_so() -> None:
+def test_a_finding_without_a_gain_in_speed_has_none() -> None:
     leak = replace(STORE, gain=replace(STORE.gain, factor=1.0, low=1.0, high=1.0))
     assert "gain    none in speed" in describe(replace(ILL, findings=(leak,)))
 
@@ -114,57 +114,61 @@ def test_without_findings_nothing_is_worth_changing() -> None:
 
 
 @pytest.mark.parametrize("report", [replace(ILL, findings=()), replace(HEALTHY, interrupted=True)])
-def test_a_gap_in_the_tests_is_no_clean_bill_of_health(report: Report) -> None:
+def test_missing_experiments_qualify_an_empty_report(report: Report) -> None:
     text = describe(report)
-    assert "Nothing of what was tested is worth changing." in text
+    assert "None of the tested changes is worth making." in text
     assert "Nothing is worth changing." not in text
 
 
-def test_answers_that_are_no_findings_follow_with_their_intervals() -> None:
+def test_other_outcomes_follow_with_their_intervals() -> None:
     text = describe(ILL)
-    faster = section(text, "Faster, but not for nothing")
+    faster = section(text, "Faster, with a trade-off")
     assert faster.splitlines() == [
         "  - How much faster with half the ratio? (--train-steps-ratio 0.5)",
         "      yes: 1.68 times as fast (1.61 to 1.77, 18 pairs of turns)",
-        "      alters learning: each step teaches less",
+        "      changes learning: less is learned from each step",
     ]
-    assert " ".join(section(text, "Tested, and no cure").split()) == (
-        "- Would 2 threads be faster than 1? (--threads 2) unclear: the difference is smaller than "
-        "the machine's unrest; 0.95 times as fast (0.84 to 1.09, 9 pairs of turns)"
+    assert " ".join(section(text, "Tested, does not help").split()) == (
+        "- Would 2 threads be faster than 1? (--threads 2) unclear: the difference is within "
+        "measurement noise; 0.95 times as fast (0.84 to 1.09, 9 pairs of turns)"
     )
 
 
-def test_a_factor_is_told_once_whatever_its_size() -> None:
-    for factor, told in (
+def test_a_factor_is_printed_once_whatever_its_size() -> None:
+    for factor, expected in (
         (121.77, "yes: 122 times as fast (97.42 to 146, 18 pairs of turns)"),
         (0.05, "yes: 0.050 times as fast (0.040 to 0.060, 18 pairs of turns)"),
     ):
         large = replace(
             HALF,
-            told=f"yes: {factor:.2f} times as fast",
+            answer=f"yes: {factor:.2f} times as fast",
             gain=Gain(factor, 0.8 * factor, 1.2 * factor),
         )
         lines = describe(replace(HEALTHY, outcomes=(large,))).splitlines()
-        assert [line.strip() for line in lines if "times as fast" in line] == [told]
+        assert [line.strip() for line in lines if "times as fast" in line] == [expected]
 
 
-def test_an_experiment_is_told_once_as_a_finding_or_as_an_answer() -> None:
+def test_an_experiment_appears_once_as_a_finding_or_as_an_answer() -> None:
     assert "the usual ratio?" not in describe(ILL)
     assert "the usual ratio?" in describe(replace(ILL, findings=()))
     assert "half the ratio?" in describe(ILL)
 
 
-def test_missing_experiments_are_told_apart_from_those_that_do_not_apply() -> None:
+def test_missing_experiments_are_separate_from_those_that_do_not_apply() -> None:
     text = describe(ILL)
     assert section(text, "Not tested").split("\n")[0] == (
         "  - Would torch.compile help? (--compile) it failed (RuntimeError: no compiler)"
     )
-    assert "Would an accelerator help? this machine has none" in section(text, "Does not apply")
+    assert "Would an accelerator help? this machine has none" in section(text, "Not applicable")
 
 
-def test_notes_proof_and_profile_come_last() -> None:
+def test_notes_verification_and_profile_come_last() -> None:
     text = describe(ILL)
-    assert text.index("\nNotes\n") < text.index("\nProof\n") < text.index("\nProfile by cprofile\n")
+    assert (
+        text.index("\nNotes\n")
+        < text.index("\nVerification\n")
+        < text.index("\nProfile by cprofile\n")
+    )
     assert "- engine fused" in text
     assert "3.10 times as fast (3.00 to 3.20, 12 pairs of turns)" in text
     assert section(text, "Profile by cprofile").splitlines()[:2] == [
@@ -174,14 +178,14 @@ def test_notes_proof_and_profile_come_last() -> None:
     assert text.endswith("saved profile.pstats")
 
 
-def test_an_interrupted_report_says_so_even_if_nothing_was_measured() -> None:
+def test_an_interrupted_report_is_marked_even_if_nothing_was_measured() -> None:
     text = describe(EMPTY)
-    assert "Interrupted: this is what was known by then." in text
+    assert "Interrupted: the report is incomplete." in text
     assert "nothing was measured" in text
-    assert text.endswith("Nothing is known yet.")
+    assert text.endswith("Nothing was measured.")
 
 
-def test_no_line_is_wider_than_a_terminal_and_none_commands_it() -> None:
+def test_lines_fit_a_terminal_and_have_no_control_characters() -> None:
     long = replace(
         hostile(),
         target="word " * 80,

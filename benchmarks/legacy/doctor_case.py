@@ -1,4 +1,4 @@
-"""The doctor's teaching case: the slow loop that this project comes from, with its faults."""
+"""`brisk doctor legacy`: the slow example loop, with experiments that remove each of its faults."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ NETWORK = DQNConfig()
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What the slow loop does, each of which can be done better."""
+    """Inefficient habits of the slow loop."""
 
     pushes_one_by_one: bool = True
     updates_per_step: float = 0.25
     """num_envs // 4 after every vector step."""
     searches_in_python: bool = True
-    """A queue per game and direction for the reachable space."""
+    """Whether the flood fill runs in Python, once per game and direction."""
     writes_every_episode: bool = True
 
 
@@ -55,7 +55,7 @@ class LegacyLoop:
             folder = stack.enter_context(TemporaryDirectory(prefix="brisk-doctor-"))
             console = stack.enter_context(open(os.devnull, "w"))
             table = stack.enter_context(open(Path(folder) / "legacy.csv", "w", newline=""))
-            # Ours computes the same in its compiled step; the slow side throws its result away.
+            # The compiled environment has its own flood fill; the slow loop discards its result.
             config = SnakeConfig(obs="features" if habits.searches_in_python else "flood")
             self._env = SnakeVecEnv(num_envs, config=config)
             self._trainer = LegacyTrainer(self._env, NETWORK, seed, console=console, table=table)
@@ -79,14 +79,14 @@ class LegacyLoop:
         return self._trainer.episodes
 
     def enter(self) -> None:
-        """One thread, as for all loops that are compared here."""
+        """Use one torch thread, like all loops that are compared here."""
         torch.set_num_threads(1)
 
     def leave(self) -> None:
-        """Nothing to put back."""
+        """Nothing to restore."""
 
     def iterate(self) -> None:
-        """One vector step, and the updates that its habits ask for."""
+        """Run one vector step and the updates that are due."""
         self._collect()
         self._owed += self._habits.updates_per_step * self._env.num_envs
         while self._owed >= 1:
@@ -118,7 +118,7 @@ class LegacyLoop:
         if self._habits.writes_every_episode:
             self._trainer.log(ended)
         else:
-            # Written together, which a run of this length never comes to.
+            # Batched writes are rarer than the length of this run.
             self._trainer.episodes += ended.count
 
 
@@ -134,10 +134,10 @@ def push_together(replay: LegacyReplay, step: Transitions) -> None:
     replay.size = min(replay.size + len(at), replay.capacity)
 
 
-class LegacySubject:
-    """The slow loop, and each of its habits to be broken."""
+class LegacyTarget:
+    """The slow loop, and variants without one of its habits."""
 
-    name = "legacy: the slow loop of the notes"
+    name = "legacy: the slow example loop"
 
     def __init__(self, num_envs: int = 256, seed: int = 0) -> None:
         self.num_envs = num_envs
@@ -145,40 +145,40 @@ class LegacySubject:
         self._seed = seed
 
     def open(self) -> LegacyLoop:
-        """The loop with all its habits."""
+        """Build the loop with all its habits."""
         return LegacyLoop(self.num_envs, self._seed, Habits())
 
     def open_with(self, changes: Mapping[str, Any]) -> LegacyLoop:
-        """The loop with some of its habits broken."""
+        """Build the loop without some of its habits."""
         return LegacyLoop(self.num_envs, self._seed, replace(Habits(), **changes))
 
     def notes(self) -> list[str]:
-        """What this is."""
-        return ["re-created from the notes; see brisk bench legacy --help"]
+        """Where the loop comes from."""
+        return ["a slow training loop, kept for comparison; see brisk bench legacy --help"]
 
     def machine_fraction(self, seen: Observation) -> float | None:
-        """Nobody counts its arithmetic."""
+        """None: its arithmetic is not counted."""
         return None
 
     def experiments(self, seen: Observation) -> Sequence[Experiment | Skipped]:
-        """One habit broken at a time."""
+        """One experiment per habit."""
         return [
             self._try(
-                "batched push",
+                "batched writes",
                 "Would storing a vector step in one write help?",
                 "store",
                 {"pushes_one_by_one": False},
             ),
             self._try(
                 "the usual ratio",
-                "How much faster with an update in 32 transitions instead of one in 4?",
+                "How much faster with one update in 32 transitions instead of one in 4?",
                 "updates",
                 {"updates_per_step": 1 / 32},
-                alters="fewer updates per transition: steps are cheaper, and each teaches less",
+                alters="fewer updates per transition: cheaper steps, less learned from each",
             ),
             self._try(
                 "compiled flood fill",
-                "What do the searches in Python cost?",
+                "What does the flood fill in Python cost?",
                 "flood",
                 {"searches_in_python": False},
             ),
