@@ -1,12 +1,13 @@
-"""Reinforcement-learning training at the speed the machine allows.
+"""Fast reinforcement-learning training on CPUs.
 
-The names below are the public interface; each is imported on first use, so that `import briskrl` is
-instant and pulls in neither torch nor numba.
+The names in `__all__` are the public interface. Each is imported on first use, so that
+`import briskrl` is instant and imports neither torch nor numba nor gymnasium.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,45 +16,97 @@ from briskrl.envs.announce import announce as _announce
 if TYPE_CHECKING:
     from briskrl.algos.dqn.config import DQNConfig as DQNConfig
     from briskrl.algos.ppo.config import PPOConfig as PPOConfig
+    from briskrl.core.errors import BriskError as BriskError
+    from briskrl.core.errors import ConfigError as ConfigError
+    from briskrl.core.errors import DivergedError as DivergedError
+    from briskrl.core.errors import EnvStepError as EnvStepError
+    from briskrl.core.errors import EnvWorkerError as EnvWorkerError
+    from briskrl.core.errors import RunFolderError as RunFolderError
+    from briskrl.core.errors import StorageError as StorageError
+    from briskrl.core.phase import PhaseTimer as PhaseTimer
+    from briskrl.doctor import diagnose as diagnose
+    from briskrl.envs.cage2.config import Cage2Config as Cage2Config
+    from briskrl.envs.cartpole.config import CartPoleConfig as CartPoleConfig
     from briskrl.envs.gym.config import GymConfig as GymConfig
     from briskrl.envs.make import make_env as make_env
     from briskrl.envs.snake.config import SnakeConfig as SnakeConfig
+    from briskrl.envs.wildfire.config import WildfireConfig as WildfireConfig
     from briskrl.training.config import Stage as Stage
     from briskrl.training.config import TrainConfig as TrainConfig
+    from briskrl.training.evaluate import EvalResult as EvalResult
     from briskrl.training.evaluate import evaluate as evaluate
     from briskrl.training.evaluate import load_policy as load_policy
     from briskrl.training.loop import resume as resume
     from briskrl.training.loop import train as train
+    from briskrl.training.reporter import RunResult as RunResult
+    from briskrl.tuning.config import TuneConfig as TuneConfig
+    from briskrl.tuning.run import tune as tune
 
 __version__ = "0.1.0"
 
-_ADDRESSES = {
+_MODULES = {
+    "BriskError": "briskrl.core.errors",
+    "Cage2Config": "briskrl.envs.cage2.config",
+    "CartPoleConfig": "briskrl.envs.cartpole.config",
+    "ConfigError": "briskrl.core.errors",
     "DQNConfig": "briskrl.algos.dqn.config",
+    "DivergedError": "briskrl.core.errors",
+    "EnvStepError": "briskrl.core.errors",
+    "EnvWorkerError": "briskrl.core.errors",
+    "EvalResult": "briskrl.training.evaluate",
     "GymConfig": "briskrl.envs.gym.config",
     "PPOConfig": "briskrl.algos.ppo.config",
+    "PhaseTimer": "briskrl.core.phase",
+    "RunFolderError": "briskrl.core.errors",
+    "RunResult": "briskrl.training.reporter",
     "SnakeConfig": "briskrl.envs.snake.config",
     "Stage": "briskrl.training.config",
+    "StorageError": "briskrl.core.errors",
     "TrainConfig": "briskrl.training.config",
+    "TuneConfig": "briskrl.tuning.config",
+    "WildfireConfig": "briskrl.envs.wildfire.config",
+    "diagnose": "briskrl.doctor",
     "evaluate": "briskrl.training.evaluate",
     "load_policy": "briskrl.training.evaluate",
     "make_env": "briskrl.envs.make",
     "resume": "briskrl.training.loop",
     "train": "briskrl.training.loop",
+    "tune": "briskrl.tuning.run",
 }
+"""Public names and the modules that define them."""
+
+_DEPRECATED = {"OnPolicyConfig": "PPOConfig"}
+"""Old public names and the current ones."""
 
 __all__ = [
+    "BriskError",
+    "Cage2Config",
+    "CartPoleConfig",
+    "ConfigError",
     "DQNConfig",
+    "DivergedError",
+    "EnvStepError",
+    "EnvWorkerError",
+    "EvalResult",
     "GymConfig",
     "PPOConfig",
+    "PhaseTimer",
+    "RunFolderError",
+    "RunResult",
     "SnakeConfig",
     "Stage",
+    "StorageError",
     "TrainConfig",
+    "TuneConfig",
+    "WildfireConfig",
     "__version__",
+    "diagnose",
     "evaluate",
     "load_policy",
     "make_env",
     "resume",
     "train",
+    "tune",
 ]
 
 
@@ -61,9 +114,13 @@ _announce()
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ADDRESSES:
+    if name in _DEPRECATED:
+        current = _DEPRECATED[name]
+        warnings.warn(f"briskrl.{name} is now briskrl.{current}.", DeprecationWarning, stacklevel=2)
+        return __getattr__(current)
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_ADDRESSES[name]), name)
+    value = getattr(import_module(_MODULES[name]), name)
     setattr(sys.modules[__name__], name, value)
     return value
 

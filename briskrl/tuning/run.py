@@ -13,6 +13,7 @@ from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.envs.external import GIVEN
 from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import complete
 from briskrl.training.storage.run_metadata import timestamp
 from briskrl.training.trainer import Trainer
 from briskrl.tuning.cache import Remembered, recall, remember, target_key
@@ -62,12 +63,12 @@ class Outcome:
 
 def tune(
     config: TrainConfig,
-    settings: TuneConfig,
+    settings: TuneConfig | None = None,
     *,
     stop: Callable[[], bool] = lambda: False,
     tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """The fastest settings found for a complete config within a budget, and the proof.
+    """The fastest settings found for a config within a budget, and the proof.
 
     Args:
         config: Where to start.
@@ -78,6 +79,7 @@ def tune(
     Raises:
         BriskError: The start itself cannot be trained.
     """
+    config, settings = complete(config), settings or TuneConfig()
     space = find_space(config, settings)
     slice_s = min(LONGEST_SLICE_S, max(SHORTEST_SLICE_S, settings.budget / SLICES))
     with closing(

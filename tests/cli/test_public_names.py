@@ -1,4 +1,4 @@
-"""What `import briskrl` promises."""
+"""The public interface: exactly these names, imported lazily."""
 
 from __future__ import annotations
 
@@ -11,18 +11,34 @@ import briskrl
 from tests.cli.conftest import environment
 
 NAMES = [
+    "BriskError",
+    "Cage2Config",
+    "CartPoleConfig",
+    "ConfigError",
     "DQNConfig",
+    "DivergedError",
+    "EnvStepError",
+    "EnvWorkerError",
+    "EvalResult",
     "GymConfig",
     "PPOConfig",
+    "PhaseTimer",
+    "RunFolderError",
+    "RunResult",
     "SnakeConfig",
     "Stage",
+    "StorageError",
     "TrainConfig",
+    "TuneConfig",
+    "WildfireConfig",
     "__version__",
+    "diagnose",
     "evaluate",
     "load_policy",
     "make_env",
     "resume",
     "train",
+    "tune",
 ]
 
 
@@ -50,6 +66,22 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"__version__"}))
 def test_every_public_name_can_be_imported(name: str) -> None:
     assert callable(getattr(briskrl, name))
+
+
+def test_tune_is_the_function_whatever_was_imported_before() -> None:
+    first = "import briskrl, briskrl.tuning.run, briskrl.doctor"
+    assert run(f"{first}; print(callable(briskrl.tune), callable(briskrl.diagnose))") == "True True"
+
+
+def test_every_exception_is_a_brisk_error() -> None:
+    errors = [getattr(briskrl, name) for name in NAMES if name.endswith("Error")]
+    assert len(errors) == 7
+    assert all(issubclass(error, briskrl.BriskError) for error in errors)
+
+
+def test_the_old_name_of_the_ppo_config_is_deprecated() -> None:
+    with pytest.warns(DeprecationWarning, match="briskrl.PPOConfig"):
+        assert briskrl.OnPolicyConfig is briskrl.PPOConfig
 
 
 @pytest.mark.parametrize(
