@@ -23,7 +23,7 @@ from statistics import median
 from typing import Any
 
 from briskrl import TrainConfig
-from briskrl.bench.learning import present_score
+from briskrl.bench.train_loop import present_score
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.resolve import complete

@@ -23,7 +23,7 @@ from engine_study import rank_test
 
 from briskrl import TrainConfig
 from briskrl.bench.compare import mean_of
-from briskrl.bench.learning import Curve, learning_curve
+from briskrl.bench.train_loop import Curve, learning_curve
 
 POINTS, GAMES = 8, 200
 

@@ -1,7 +1,7 @@
-"""`brisk bench legacy`: ours and the re-created slow path on the same task, turn by turn.
+"""`brisk bench legacy`: ours compared with the slow loop that briskrl replaced.
 
-Each turn of one side is followed by a turn of the other in the same process, and the figures are
-medians over the turns, so that whatever else the machine does falls on both.
+Both sides alternate in one process, and the figures are medians over the turns, so that the load of
+the machine affects both.
 """
 
 from __future__ import annotations
@@ -12,41 +12,59 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
+from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from benchmarks.legacy.trainer import (
-    LegacyReplay,
-    LegacyTrainer,
-    Transitions,
-    flood_features,
-    games_of,
-    push_one_by_one,
-)
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.bench import recorded_play as tapes
-from briskrl.bench.config import LegacyBench
-from briskrl.bench.env import replay
+from briskrl.bench.command import BenchCommand, NumEnvs, Seconds, Seed, Slices
+from briskrl.bench.compare import PairedComparison
 from briskrl.bench.stopwatch import Stopwatch
-from briskrl.bench.train_loop import BenchTrainLoop
-from briskrl.core.types import Decision, StepBuffers
 from briskrl.envs.snake.config import SnakeConfig
-from briskrl.envs.snake.env import SnakeVecEnv
-from briskrl.memory.replay import ReplayBuffer
 from briskrl.training.config import TrainConfig
 
-Measured = NDArray[np.float64]
+if TYPE_CHECKING:
+    from benchmarks.legacy.trainer import LegacyTrainer, Transitions
+    from briskrl.core.types import Decision, StepBuffers
+    from briskrl.envs.snake.env import SnakeVecEnv
 
 NETWORK = DQNConfig(net=(128, 128), batch_size=64)
-"""What both loops train; everything else is our default."""
+"""Settings of both loops; everything else is our default."""
 PUSHED_STEPS = 4
-"""Vector steps that are written again and again, from a few buffers as a collector has them."""
-PUSH_ROUNDS = 1600
-"""How often our side writes them per turn, to last long enough for the clock."""
-OUR_ROUNDS = 40
-"""How often our side replays its tape per turn, for the same reason."""
+"""Vector steps that are stored repeatedly, from a few buffers, as a collector does."""
+PUSHES = 1600
+"""Our pushes per slice, so that a slice is long enough for the clock."""
+REPLAYS = 10
+"""Our replays of the recording per slice, for the same reason."""
+
+DESCRIPTION = """\
+Ours compared with the slow loop that briskrl replaced, on the same task.
+
+  push_speedup    storing one transition of each game: a Python loop with two array copies and
+                  three .item() calls each, compared with one batched write
+  flood_speedup   reachable space of each game: a search with a Python queue per direction, compared
+                  with our whole compiled step (rules, rewards and features included)
+  loop_speedup    training steps per CPU second: num_envs // 4 updates per vector step, pushes one
+                  by one, a print and a flushed CSV row per episode, compared with our defaults
+
+Both sides alternate in one process; figures are medians over the slices, by CPU time."""
+
+EXAMPLES = """\
+examples:
+  brisk bench legacy
+  brisk bench legacy --slices 25 --json"""
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyBench:
+    """Settings of `brisk bench legacy`."""
+
+    num_envs: NumEnvs = 256
+    """Games stepped together, on both sides."""
+    slices: Slices = 9
+    """Slices of each side per comparison; the figures are medians over them."""
+    seconds: Seconds = 1.0
+    """CPU seconds per slice of the training loops."""
+    seed: Seed = 0
+    """Seed of games and networks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +72,11 @@ class LegacyFigures:
     """Medians over the slices; times are CPU times."""
 
     push_speedup: float
-    """Storing one transition of each game: one by one, over one batched write."""
+    """Storing one transition of each game: one by one over one batched write."""
     flood_speedup: float
-    """Reachable space of each game: Python searches alone, over our whole step with observation."""
+    """Reachable space of each game: Python searches alone over our whole step."""
     loop_speedup: float
-    """Steps per CPU second: our loop at its default ratio, over the slow one."""
+    """Steps per CPU second: our loop at its default ratio over the slow one."""
     push_legacy_us: float
     push_ours_us: float
     flood_legacy_us: float
@@ -68,27 +86,29 @@ class LegacyFigures:
     loop_legacy_updates_per_transition: float
     loop_ours_updates_per_transition: float
     mean_length: float
-    """Mean length of the snakes that the searches were measured on."""
+    """Mean length of the snakes in the comparison of searches."""
     num_envs: int
     slices: int
 
 
 def measure_legacy(bench: LegacyBench) -> LegacyFigures:
     """Measure pushing, flood filling and whole training loops, each in alternating slices."""
+    import torch
+
     torch.set_num_threads(1)
-    pushing = _compare_push(bench)
-    flooding, mean_length = _compare_flood(bench)
-    looping = _compare_loops(bench)
+    push = _compare_push(bench)
+    flood, mean_length = _compare_flood(bench)
+    loop = _compare_loops(bench)
     return LegacyFigures(
-        push_speedup=_median_ratio(pushing[:, 0], pushing[:, 1]),
-        flood_speedup=_median_ratio(flooding[:, 0], flooding[:, 1]),
-        loop_speedup=_median_ratio(looping[:, 1], looping[:, 0]),
-        push_legacy_us=1e6 * float(np.median(pushing[:, 0])),
-        push_ours_us=1e6 * float(np.median(pushing[:, 1])),
-        flood_legacy_us=1e6 * float(np.median(flooding[:, 0])),
-        flood_ours_us=1e6 * float(np.median(flooding[:, 1])),
-        loop_legacy_steps_per_cpu_s=float(np.median(looping[:, 0])),
-        loop_ours_steps_per_cpu_s=float(np.median(looping[:, 1])),
+        push_speedup=push.median_ratio("ours", "legacy"),
+        flood_speedup=flood.median_ratio("ours", "legacy"),
+        loop_speedup=loop.median_ratio("ours", "legacy"),
+        push_legacy_us=1e6 / push.median("legacy"),
+        push_ours_us=1e6 / push.median("ours"),
+        flood_legacy_us=1e6 / flood.median("legacy"),
+        flood_ours_us=1e6 / flood.median("ours"),
+        loop_legacy_steps_per_cpu_s=loop.median("legacy"),
+        loop_ours_steps_per_cpu_s=loop.median("ours"),
         loop_legacy_updates_per_transition=max(1, bench.num_envs // 4) / bench.num_envs,
         loop_ours_updates_per_transition=NETWORK.ratio,
         mean_length=mean_length,
@@ -97,31 +117,25 @@ def measure_legacy(bench: LegacyBench) -> LegacyFigures:
     )
 
 
-def _median_ratio(above: Measured, below: Measured) -> float:
-    return float(np.median(above / below))
-
-
-def _alternate(slices: int, legacy: Callable[[], float], ours: Callable[[], float]) -> Measured:
-    """Figures (slices, 2) of both sides taking turns, after a turn of each that does not count."""
-    legacy(), ours()
-    return np.array([(legacy(), ours()) for _ in range(slices)])
-
-
-def _timed(work: Callable[[], object], repeats: int) -> float:
-    """CPU seconds of one call."""
+def _rate(work: Callable[[], object], repeats: int) -> float:
+    """Calls per CPU second."""
     begin = process_time()
     for _ in range(repeats):
         work()
-    return (process_time() - begin) / repeats
+    return repeats / max(1e-9, process_time() - begin)
 
 
-def _compare_push(bench: LegacyBench) -> Measured:
-    """CPU seconds to store one vector step, (slices, 2)."""
+def _compare_push(bench: LegacyBench) -> PairedComparison:
+    """Vector steps stored per CPU second."""
+    from benchmarks.legacy.trainer import LegacyReplay, push_one_by_one
+    from briskrl.envs.snake.env import SnakeVecEnv
+    from briskrl.memory.replay import ReplayBuffer
+
     env = SnakeVecEnv(bench.num_envs, config=SnakeConfig(obs="features"))
-    steps = _play(env, bench.seed)
-    tensors = [_as_tensors(*step) for step in steps]
-    replay_memory = LegacyReplay(NETWORK.buffer_size, env.env_spec.obs.size, bench.seed)
-    memory = ReplayBuffer(
+    steps = play_randomly(env, bench.seed)
+    tensors = [to_transitions(*step) for step in steps]
+    legacy_replay = LegacyReplay(NETWORK.buffer_size, env.env_spec.obs.size, bench.seed)
+    replay = ReplayBuffer(
         spec=env.env_spec,
         num_envs=bench.num_envs,
         capacity=NETWORK.buffer_size,
@@ -129,22 +143,28 @@ def _compare_push(bench: LegacyBench) -> Measured:
         gamma=NETWORK.gamma,
     )
 
-    def legacy() -> None:
+    def push_legacy() -> None:
         for step in tensors:
-            push_one_by_one(replay_memory, step)
+            push_one_by_one(legacy_replay, step)
 
-    def ours() -> None:
+    def push_ours() -> None:
         for before, decision, after in steps:
-            memory.write(before, decision, after)
+            replay.write(before, decision, after)
 
-    return (
-        _alternate(bench.slices, lambda: _timed(legacy, 4), lambda: _timed(ours, PUSH_ROUNDS))
-        / PUSHED_STEPS
+    comparison = PairedComparison(
+        legacy=lambda: PUSHED_STEPS * _rate(push_legacy, 4),
+        ours=lambda: PUSHED_STEPS * _rate(push_ours, PUSHES),
     )
+    comparison.take_turns(bench.slices, warm_up=True)
+    return comparison
 
 
-def _play(env: SnakeVecEnv, seed: int) -> list[tuple[StepBuffers, Decision, StepBuffers]]:
-    """Vector steps of random play: before, moves, after."""
+def play_randomly(env: SnakeVecEnv, seed: int) -> list[tuple[StepBuffers, Decision, StepBuffers]]:
+    """PUSHED_STEPS vector steps with random actions: before, actions, after."""
+    import numpy as np
+
+    from briskrl.core.types import Decision, StepBuffers
+
     rng = np.random.default_rng(seed)
     before = StepBuffers.allocate(env.env_spec, env.num_envs)
     env.start(seed, before)
@@ -158,7 +178,13 @@ def _play(env: SnakeVecEnv, seed: int) -> list[tuple[StepBuffers, Decision, Step
     return steps
 
 
-def _as_tensors(before: StepBuffers, decision: Decision, after: StepBuffers) -> Transitions:
+def to_transitions(before: StepBuffers, decision: Decision, after: StepBuffers) -> Transitions:
+    """A vector step as the tensors of the slow loop."""
+    import numpy as np
+    import torch
+
+    from benchmarks.legacy.trainer import Transitions
+
     ended = after.terminated | after.truncated
     next_states = np.where(ended[:, None], after.final_obs, after.obs)
     return Transitions(
@@ -170,37 +196,50 @@ def _as_tensors(before: StepBuffers, decision: Decision, after: StepBuffers) -> 
     )
 
 
-def _compare_flood(bench: LegacyBench) -> tuple[Measured, float]:
-    """CPU seconds for the reachable space of all games, (slices, 2), and their mean length.
+def _compare_flood(bench: LegacyBench) -> tuple[PairedComparison, float]:
+    """Vector steps per CPU second, and the mean length of the snakes.
 
-    Ours is the time of a whole step with its rules, rewards and other features; the slow side is
-    the searches alone. So the ratio is on the low side.
+    Ours is a whole step with rules, rewards and all features; the slow side is the searches alone.
+    So the ratio understates the speedup.
     """
+    import numpy as np
+
+    from benchmarks.legacy.trainer import flood_features, games_of
+    from briskrl.bench.recorded_play import ReplayError, record_snake, replay
+    from briskrl.core.types import StepBuffers
+    from briskrl.envs.snake.env import SnakeVecEnv
+
     config = SnakeConfig(obs="flood")
-    tape = tapes.record(config, bench.num_envs, bench.seed)
+    recording = record_snake(config, bench.num_envs, bench.seed)
     env = SnakeVecEnv(bench.num_envs, config=config)
     out = StepBuffers.allocate(env.env_spec, bench.num_envs)
-    env.set_state(tape.state)
+    env.set_state(recording.state)
     env.observe_into(out)
     games = games_of(env)
     searched = flood_features(games, config.height, config.width)
     if not np.array_equal(searched, out.obs[:, 11:14]):
-        raise tapes.ReplayError("The searches and our features disagree on reachable space.")
+        raise ReplayError("The Python searches and the flood observation differ.")
 
     def ours() -> float:
         watch = Stopwatch()
-        for _ in range(OUR_ROUNDS // 4):
-            replay(tape, env, out, watch)
-        return watch.cpu_s / (OUR_ROUNDS // 4) / len(tape.actions)
+        for _ in range(REPLAYS):
+            replay(recording, env, out, watch)
+        return REPLAYS * len(recording.actions) / max(1e-9, watch.cpu_s)
 
-    def legacy() -> float:
-        return _timed(lambda: flood_features(games, config.height, config.width), 1)
+    comparison = PairedComparison(
+        legacy=lambda: _rate(lambda: flood_features(games, config.height, config.width), 1),
+        ours=ours,
+    )
+    comparison.take_turns(bench.slices, warm_up=True)
+    return comparison, recording.mean_length
 
-    return _alternate(bench.slices, legacy, ours), tape.mean_length
 
+def _compare_loops(bench: LegacyBench) -> PairedComparison:
+    """Steps per CPU second of both training loops."""
+    from benchmarks.legacy.trainer import LegacyTrainer
+    from briskrl.bench.train_loop import BenchTrainLoop
+    from briskrl.envs.snake.env import SnakeVecEnv
 
-def _compare_loops(bench: LegacyBench) -> Measured:
-    """Steps per CPU second of both training loops, (slices, 2)."""
     config = TrainConfig(
         num_envs=bench.num_envs, seed=bench.seed, algo_config=NETWORK, env_config=SnakeConfig()
     )
@@ -216,16 +255,17 @@ def _compare_loops(bench: LegacyBench) -> Measured:
         ours = BenchTrainLoop(config, Path(folder) / "ours")
         try:
             ours.prepare()
-            return _alternate(
-                bench.slices,
-                lambda: _legacy_turn(trainer, bench.seconds),
-                lambda: ours.turn(bench.seconds),
+            comparison = PairedComparison(
+                legacy=lambda: _train_legacy(trainer, bench.seconds),
+                ours=lambda: ours.train_for(bench.seconds),
             )
+            comparison.take_turns(bench.slices, warm_up=True)
+            return comparison
         finally:
             ours.close()
 
 
-def _legacy_turn(trainer: LegacyTrainer, cpu_s: float) -> float:
+def _train_legacy(trainer: LegacyTrainer, cpu_s: float) -> float:
     """Steps per CPU second over about `cpu_s` CPU seconds."""
     begin = now = process_time()
     iterations = 0
@@ -234,3 +274,12 @@ def _legacy_turn(trainer: LegacyTrainer, cpu_s: float) -> float:
         iterations += 1
         now = process_time()
     return iterations * trainer.env.num_envs / (now - begin)
+
+
+COMMAND = BenchCommand(
+    DESCRIPTION,
+    EXAMPLES,
+    LegacyBench,
+    measure_legacy,
+    lambda bench: 2 * (bench.slices + 1) * bench.seconds + 5,
+)

@@ -1,13 +1,11 @@
-"""The slow path that this project comes from, re-created to be measured against.
+"""The slow training loop that briskrl replaced, recreated as a reference for speed comparisons.
 
-Nothing here is used by training. Where the notes of the original trainer quote their code, it is
-theirs: a push per transition with two `.cpu().numpy()` and three `.item()`, a flood fill with a
-queue in Python per game and direction, `num_envs // 4` updates after every vector step, a print and
-a flushed CSV row per episode. What they do not quote is written the ordinary way: the replay is a
-ring of NumPy arrays (a deque of tuples costs the same), the update a plain torch DQN step on the
-CPU (the notes' `.cpu()` crossed from an accelerator, which costs more). The rules and the eleven
-features are stepped by our own compiled kernel, so that the comparison is one of the loop and not
-of the game.
+Training does not use it. Its typical costs are: a push per transition with two `.cpu().numpy()` and
+three `.item()` calls, a flood fill with a Python queue per game and direction, `num_envs // 4`
+updates after every vector step, and a print and a flushed CSV row per episode. The rest is written
+in the ordinary way: the replay buffer is a ring of NumPy arrays (a deque of tuples costs the same),
+the update a plain torch DQN step on the CPU. Rules and the eleven features are computed by our
+compiled kernel, so that the comparison is about the loop and not about the game.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ Cell = tuple[int, int]
 MOVES = ((-1, 0), (0, 1), (1, 0), (0, -1))
 """Row and column of a step up, right, down and left."""
 TURNS = (0, 1, 3)
-"""What the actions straight, right and left add to the heading."""
+"""Change of heading by the actions straight, right and left."""
 
 
 class LegacyReplay:
@@ -78,7 +76,7 @@ class LegacyReplay:
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """One vector step as the trainer's tensors, (N, ...) each."""
+    """One vector step as tensors, (N, ...) each."""
 
     states: Tensor
     actions: Tensor
@@ -88,7 +86,7 @@ class Transitions:
 
 
 def push_one_by_one(replay: LegacyReplay, step: Transitions) -> None:
-    """Store N transitions the way the notes show, moving every field of every one by itself."""
+    """Store N transitions one by one, converting every field by itself."""
     for i in range(len(step.actions)):
         replay.push(
             step.states[i].cpu().numpy(),
@@ -101,7 +99,7 @@ def push_one_by_one(replay: LegacyReplay, step: Transitions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LegacyGame:
-    """What a flood fill needs to know of one game."""
+    """State of one game for a flood fill."""
 
     body: list[Cell]
     """Head first."""
@@ -121,16 +119,15 @@ def games_of(env: SnakeVecEnv) -> list[LegacyGame]:
 
 
 def flood_features(games: list[LegacyGame], height: int, width: int) -> Floats:
-    """Reachable share of the free cells for straight, right and left, (N, 3).
+    """Reachable fraction of the free cells for straight, right and left, (N, 3).
 
-    The same numbers as entries 11 to 13 of our flood observation, by one search per game and
-    direction.
+    Equal to entries 11 to 13 of the flood observation, by one search per game and direction.
     """
-    columns = [[_reachable_share(game, turn, height, width) for game in games] for turn in TURNS]
+    columns = [[_reachable_fraction(game, turn, height, width) for game in games] for turn in TURNS]
     return np.array(columns, np.float32).T
 
 
-def _reachable_share(game: LegacyGame, turn: int, height: int, width: int) -> np.float32:
+def _reachable_fraction(game: LegacyGame, turn: int, height: int, width: int) -> np.float32:
     row_step, col_step = MOVES[(game.heading + turn) % 4]
     start = (game.body[0][0] + row_step, game.body[0][1] + col_step)
     on_board = 0 <= start[0] < height and 0 <= start[1] < width
@@ -156,14 +153,14 @@ def _reachable_share(game: LegacyGame, turn: int, height: int, width: int) -> np
 
 
 class LegacyTrainer:
-    """The notes' training loop on the same games, the same network and the same batch size.
+    """The slow loop on the same games, with the same network and batch size.
 
     Args:
         env: The games.
-        config: Network, batch size, learning rate, target period and so on; its ratio is ignored.
-        seed: Of games, network and exploration.
-        console: Where a line per episode is printed.
-        table: Where a CSV row per episode is written and flushed.
+        config: Network, batch size, learning rate, target period; its ratio is ignored.
+        seed: Seed of games, network and exploration.
+        console: Receives a line per episode.
+        table: Receives a CSV row per episode, flushed.
     """
 
     def __init__(
@@ -189,13 +186,13 @@ class LegacyTrainer:
         self._states = torch.from_numpy(self._out.obs.copy())
 
     def collect(self) -> None:
-        """One transition per game, pushed one by one, then a line and a row per ended episode."""
+        """Collect one transition per game, push them one by one, and log ended episodes."""
         step = self.step(self.select_actions())
         push_one_by_one(self.replay, step)
         self.log(self.env.drain_stats())
 
     def step(self, actions: Tensor) -> Transitions:
-        """Step all games; returns what is to be stored."""
+        """Step all games; returns the transitions."""
         self.env.step_into(actions.numpy(), self._out)
         step = self._transitions(actions)
         self._states = torch.from_numpy(self._out.obs.copy())
@@ -203,13 +200,13 @@ class LegacyTrainer:
         return step
 
     def iterate(self) -> None:
-        """Collect, then the hard-wired number of updates."""
+        """Collect, then do the fixed number of updates."""
         self.collect()
         for _ in range(max(1, self.env.num_envs // 4)):
             self.train_step()
 
     def train_step(self) -> float:
-        """One ordinary update; returns the loss."""
+        """One DQN update; returns the loss."""
         config = self.config
         states, actions, rewards, next_states, dones = self.replay.sample(config.batch_size)
         with torch.no_grad():
@@ -231,8 +228,8 @@ class LegacyTrainer:
         with torch.no_grad():
             greedy: Tensor = self._online(self._states).argmax(1)
         explore = torch.rand(len(greedy), generator=self._generator) < self._epsilon()
-        chance = torch.randint(3, greedy.shape, generator=self._generator)
-        return torch.where(explore, chance, greedy)
+        random = torch.randint(3, greedy.shape, generator=self._generator)
+        return torch.where(explore, random, greedy)
 
     def _epsilon(self) -> float:
         config = self.config
@@ -252,7 +249,7 @@ class LegacyTrainer:
         )
 
     def log(self, ended: EpisodeStats) -> None:
-        """A line and a row per ended episode, each flushed."""
+        """Write a line and a row per ended episode, each flushed."""
         for _, steps, returns, score, _, _ in iter_rows(ended):
             self.episodes += 1
             self._console.write(

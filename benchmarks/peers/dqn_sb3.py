@@ -1,4 +1,4 @@
-"""Stable-Baselines3's DQN on our Snake, behind an adapter as thin as its interface allows.
+"""Stable-Baselines3's DQN on our Snake, through a thin adapter.
 
 Imported only when Stable-Baselines3 is installed.
 """
@@ -18,15 +18,15 @@ from briskrl.algos.dqn.config import DQNConfig
 from briskrl.core.types import Array, StepBuffers
 from briskrl.envs.snake.env import SnakeVecEnv
 
-FAR_AWAY = 1_000_000_000
-"""Steps that no benchmark reaches; the peer is stopped by its callback."""
+NEVER = 1_000_000_000
+"""A number of steps that no benchmark reaches; the callback stops the peer."""
 
 
 class SnakeForSB3(VecEnv):
-    """N compiled games behind the interface that Stable-Baselines3 steps.
+    """N compiled games with the VecEnv interface of Stable-Baselines3.
 
-    Infos are one shared empty dict except where a game ended: those hold what the peer's replay
-    needs to bootstrap properly. Observations are copied, as the peer keeps them.
+    Infos share one empty dict except where a game ended: those hold what the peer's replay buffer
+    needs for bootstrapping. Observations are copies, because the peer keeps them.
     """
 
     def __init__(self, env: SnakeVecEnv, seed: int) -> None:
@@ -39,16 +39,16 @@ class SnakeForSB3(VecEnv):
         self._nothing: list[dict[str, Any]] = [{}] * env.num_envs
 
     def reset(self) -> Array:
-        """Begin new games everywhere."""
+        """Start new games everywhere."""
         self.env.start(self._seed, self._out)
         return self._out.obs.copy()
 
     def step_async(self, actions: Array) -> None:
-        """Take note of the moves."""
+        """Keep the actions for `step_wait`."""
         self._actions = actions
 
     def step_wait(self) -> tuple[Array, Array, Array, list[dict[str, Any]]]:
-        """Make the moves."""
+        """Step all games."""
         out = self._out
         self.env.step_into(self._actions, out)
         dones = out.terminated | out.truncated
@@ -67,30 +67,30 @@ class SnakeForSB3(VecEnv):
         self.env.close()
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """An attribute of the games, which all share it."""
+        """An attribute of this adapter, repeated for every game."""
         return [getattr(self, attr_name)] * self.num_envs
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Nothing can be set."""
+        """Not supported."""
         raise AttributeError(attr_name)
 
     def env_method(
         self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any
     ) -> list[Any]:
-        """There are no methods to call."""
+        """Not supported."""
         raise AttributeError(method_name)
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Nothing is wrapped."""
+        """False everywhere."""
         return [False] * self.num_envs
 
 
 def build_dqn(env: SnakeForSB3, config: DQNConfig, seed: int) -> DQN:
-    """The peer's DQN with the same network, batch, ratio, memory and schedules as `config`.
+    """The peer's DQN with the network, batch size, ratio, replay buffer and schedules of `config`.
 
-    The target is refreshed after as many transitions as ours is on average, and exploration falls
-    to its end over the same number of them. One vector step earns num_envs * ratio updates, or one
-    update is done in so many vector steps; either must be a whole number.
+    The target network is updated after as many transitions as ours on average, and epsilon falls to
+    its end over the same number of them. There are num_envs * ratio updates per vector step, or one
+    update per 1 / (num_envs * ratio) vector steps; one of the two must be a whole number.
     """
     per_step = env.num_envs * config.ratio
     return DQN(
@@ -106,7 +106,7 @@ def build_dqn(env: SnakeForSB3, config: DQNConfig, seed: int) -> DQN:
         target_update_interval=round(config.target_every / config.ratio),
         exploration_initial_eps=config.epsilon_start,
         exploration_final_eps=config.epsilon_end,
-        exploration_fraction=config.epsilon_steps / FAR_AWAY,
+        exploration_fraction=config.epsilon_steps / NEVER,
         max_grad_norm=config.max_grad_norm,
         policy_kwargs={"net_arch": list(config.net)},
         device="cpu",
@@ -115,29 +115,27 @@ def build_dqn(env: SnakeForSB3, config: DQNConfig, seed: int) -> DQN:
     )
 
 
-class Turns(BaseCallback):
-    """Lets somebody else work between two stretches of the peer's training.
+class SliceCallback(BaseCallback):
+    """Cuts the peer's training into slices and calls a function after each.
 
-    The peer's `learn` is called once and never left, so that its stretches hold training alone:
-    neither its set-up nor the other side's work is on its clock.
+    The peer's `learn` is called once and never left, so that slices hold training alone: neither
+    its setup nor the other side's work is timed.
 
     Args:
-        cpu_s: CPU seconds of a stretch.
-        first_step: Where the first stretch begins.
-        slices: Stretches that count; one more goes before them.
-        between: Called after every stretch.
+        cpu_s: CPU seconds per slice.
+        first_step: Step at which the first slice begins.
+        slices: Slices that count; one more goes before them.
+        after_slice: Called with the steps per CPU second of every slice.
     """
 
     def __init__(
-        self, *, cpu_s: float, first_step: int, slices: int, between: Callable[[], None]
+        self, *, cpu_s: float, first_step: int, slices: int, after_slice: Callable[[float], None]
     ) -> None:
         super().__init__()
-        self.speeds: list[float] = []
-        """Steps per CPU second of the stretches, the first one included."""
         self._cpu_s = cpu_s
         self._first_step = first_step
-        self._slices = slices
-        self._between = between
+        self._left = slices + 1
+        self._after_slice = after_slice
         self._begin: tuple[int, float] | None = None
 
     def _on_step(self) -> bool:
@@ -149,7 +147,7 @@ class Turns(BaseCallback):
         step, begin = self._begin
         if now - begin < self._cpu_s:
             return True
-        self.speeds.append((self.num_timesteps - step) / (now - begin))
-        self._between()
+        self._after_slice((self.num_timesteps - step) / (now - begin))
         self._begin = (self.num_timesteps, process_time())
-        return len(self.speeds) <= self._slices
+        self._left -= 1
+        return self._left > 0

@@ -1,4 +1,4 @@
-"""Our PPO and other libraries' on CartPole, turn by turn in whole rounds of collect and learn."""
+"""Our PPO compared with other libraries' on CartPole, in alternating slices of whole rounds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
+from benchmarks.peers.compare import PeersBench
 from benchmarks.peers.ppo_settings import (
     CLEANRL_STYLE,
     COMMON,
@@ -19,19 +18,19 @@ from benchmarks.peers.ppo_settings import (
     ENV,
     EQUAL,
     VECTOR,
+    PPOSettings,
     Scale,
-    Terms,
 )
 from briskrl.algos.ppo.config import PPOConfig
-from briskrl.bench.config import PeersBench
+from briskrl.bench.compare import PairedComparison
 from briskrl.bench.train_loop import BenchTrainLoop
 
 NOTES = (
-    "Same environment, network, epochs, loss, optimizer and one thread on both sides, which take "
-    "turns of whole rollouts and the learning from them in one process; medians over the turns, by "
-    "CPU time. Environments are stepped one by one in process on both sides, except on our side of "
-    "`defaults`, where the choice is left to auto, and of `vector`, where Gymnasium's own version "
-    "steps all of them in one call. Episode logs are on on our side, the peer's logger is off. SBX "
+    "Same environment, network, epochs, loss, optimizer and one thread on both sides, which "
+    "alternate in one process in slices of whole rollouts and the learning from them; medians over "
+    "the slices, by CPU time. Environments are stepped one by one in process on both sides, except "
+    "on our side of `defaults`, where auto chooses the backend, and of `vector`, which uses "
+    "Gymnasium's own vectorized version. Our episode logs are on, the peer's logger is off. SBX "
     "has no value clipping."
 )
 
@@ -41,19 +40,19 @@ Build = Callable[[Any, PPOConfig, int], Any]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One comparison, in steps per CPU second, medians over the slices."""
+    """Figures of one comparison: steps per CPU second, medians over the slices."""
 
     ours_steps_per_cpu_s: float
     peer_steps_per_cpu_s: float
     ratio: float
-    """Ours over the peer's: median over pairs of neighbouring slices."""
+    """Ours over the peer's: median over pairs of adjacent slices."""
     ours: Scale
     peer: Scale
     ours_rounds: int
-    """Rollouts, and the learning from each, in a slice."""
+    """Rollouts, with the learning from each, per slice."""
     peer_rounds: int
     ours_notes: tuple[str, ...]
-    """What our environments tell about how they are stepped."""
+    """Remarks of our environments on the chosen backend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +66,25 @@ class Matches:
     cleanrl: Match
     """CleanRL's settings for CartPole on both sides: 4 environments, minibatches of 128."""
     defaults: Match
-    """Ours as it comes, the peer as in `equal`."""
+    """Our defaults, the peer as in `equal`."""
     vector: Match
-    """Ours as it comes with `--backend vector`, the peer as in `equal`."""
+    """Our defaults with `--backend vector`, the peer as in `equal`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PPOFigures(Matches):
-    """The comparisons with Stable-Baselines3, those with SBX if it is installed, and the terms."""
+    """Comparisons with Stable-Baselines3, with SBX if it is installed, and shared settings."""
 
     sbx: Matches | None
     env: str
     settings: dict[str, Any]
-    """What all comparisons share; `cleanrl` has CleanRL's learning rate and value clipping."""
+    """Settings of all comparisons; `cleanrl` has CleanRL's learning rate and value clipping."""
     slices: int
     notes: str
 
 
 def measure_ppo(bench: PeersBench) -> PPOFigures:
-    """Train with each installed peer and with ours in alternating slices."""
+    """Train ours and each installed peer in alternating slices."""
     from benchmarks.peers import ppo_sb3
 
     first = _matches(bench, "stable-baselines3", ppo_sb3.build_ppo)
@@ -105,8 +104,8 @@ def measure_ppo(bench: PeersBench) -> PPOFigures:
 
 
 def _shared_settings() -> dict[str, Any]:
-    left_out = {"update_steps", "minibatch_size", "body", "channels", "reuse", "grad_accumulation"}
-    return {name: value for name, value in asdict(COMMON).items() if name not in left_out}
+    excluded = {"update_steps", "minibatch_size", "body", "channels", "reuse", "grad_accumulation"}
+    return {name: value for name, value in asdict(COMMON).items() if name not in excluded}
 
 
 def _matches(bench: PeersBench, peer: str, build: Build) -> Matches:
@@ -120,62 +119,66 @@ def _matches(bench: PeersBench, peer: str, build: Build) -> Matches:
     )
 
 
-class OurRounds:
-    """Our loop in turns of whole rounds.
+class OurSlices:
+    """Our loop in slices of whole rounds.
 
     Args:
-        terms: What to train.
-        bench: How long a turn is, and the seed.
-        folder: The run folder to make.
+        settings: What to train.
+        bench: Length of a slice, engine and seed.
+        folder: The run folder to create.
     """
 
-    def __init__(self, terms: Terms, bench: PeersBench, folder: Path) -> None:
-        self._loop = BenchTrainLoop(terms.our_config(bench.seed, bench.engine), folder)
+    def __init__(self, settings: PPOSettings, bench: PeersBench, folder: Path) -> None:
+        self._loop = BenchTrainLoop(settings.our_config(bench.seed, bench.engine), folder)
         try:
-            # The first updates end the first rollout, so that turns begin where rollouts do.
+            # The first updates end the first rollout, so slices begin with a rollout.
             self._loop.prepare()
-            speed = self._loop.advance(1)
+            rate = self._loop.train_rounds(1)
         except BaseException:
             self._loop.close()
             raise
-        self.rounds = max(1, round(bench.seconds * speed / terms.ours.rollout))
-        self.speeds: list[float] = []
-        """Steps per CPU second of the turns."""
+        self.rounds = max(1, round(bench.seconds * rate / settings.ours.rollout))
+        self.rates: list[float] = []
+        """Steps per CPU second of the slices."""
         self.notes = tuple(self._loop.trainer.env.notes)
-        """What the environments tell about how they are stepped."""
+        """Remarks of the environments on the chosen backend."""
 
-    def turn(self) -> None:
-        """Take a turn."""
-        self.speeds.append(self._loop.advance(self.rounds))
+    def run_slice(self) -> None:
+        """Run one slice."""
+        self.rates.append(self._loop.train_rounds(self.rounds))
 
     def close(self) -> None:
         """Release everything."""
         self._loop.close()
 
 
-def _match(bench: PeersBench, terms: Terms, build: Build) -> Match:
-    from benchmarks.peers.dqn_sb3 import FAR_AWAY
-    from benchmarks.peers.ppo_sb3 import RoundTurns, make_envs
+def _match(bench: PeersBench, settings: PPOSettings, build: Build) -> Match:
+    from benchmarks.peers.dqn_sb3 import NEVER
+    from benchmarks.peers.ppo_sb3 import RoundSliceCallback, make_envs
 
-    envs = make_envs(ENV, terms.peer.num_envs, bench.seed)
+    envs = make_envs(ENV, settings.peer.num_envs, bench.seed)
     with TemporaryDirectory(prefix="brisk-bench-") as folder:
-        ours = OurRounds(terms, bench, Path(folder) / "run")
+        ours = OurSlices(settings, bench, Path(folder) / "run")
         try:
-            model = build(envs, terms.peer_config(), bench.seed)
-            turns = RoundTurns(cpu_s=bench.seconds, slices=bench.slices, between=ours.turn)
-            model.learn(FAR_AWAY, callback=turns, log_interval=FAR_AWAY)
+            model = build(envs, settings.peer_config(), bench.seed)
+            peer = RoundSliceCallback(
+                cpu_s=bench.seconds, slices=bench.slices, between=ours.run_slice
+            )
+            model.learn(NEVER, callback=peer, log_interval=NEVER)
         finally:
             ours.close()
             envs.close()
-    # The first turn of each side does not count.
-    mine, peers = np.array(ours.speeds[1:]), np.array(turns.speeds[1:])
+    comparison = PairedComparison()
+    # The first slice of each side does not count.
+    for ours_rate, peer_rate in zip(ours.rates[1:], peer.rates[1:], strict=True):
+        comparison.record(ours=ours_rate, peer=peer_rate)
     return Match(
-        ours_steps_per_cpu_s=float(np.median(mine)),
-        peer_steps_per_cpu_s=float(np.median(peers)),
-        ratio=float(np.median(mine / peers)),
-        ours=terms.ours,
-        peer=terms.peer,
+        ours_steps_per_cpu_s=comparison.median("ours"),
+        peer_steps_per_cpu_s=comparison.median("peer"),
+        ratio=comparison.median_ratio("ours", "peer"),
+        ours=settings.ours,
+        peer=settings.peer,
         ours_rounds=ours.rounds,
-        peer_rounds=turns.rounds,
+        peer_rounds=peer.rounds,
         ours_notes=ours.notes,
     )

@@ -1,7 +1,6 @@
-"""Stable-Baselines3's PPO on a Gymnasium environment, and turns of whole rounds of it.
+"""Stable-Baselines3's PPO on a Gymnasium environment, in slices of whole rounds.
 
-Imported only when Stable-Baselines3 is installed. SBX has the same interface, so that its PPO is
-built and interrupted in the same way.
+Imported only when Stable-Baselines3 is installed. SBX has the same interface.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from torch import nn
 
 from briskrl.algos.ppo.config import PPOConfig
 
-WARM_ROUNDS = 2
-"""Rounds before anything is timed: they hold first calls, and compiling where a peer compiles."""
+WARM_UP_ROUNDS = 2
+"""Rounds before timing starts: they include first calls, and compilation if a peer compiles."""
 
 
 def make_envs(env: str, num_envs: int, seed: int) -> Any:
-    """Environments as the peer's own documentation makes them: one after another, in process."""
+    """Environments as in the peer's documentation: stepped one after another, in process."""
     return make_vec_env(env, n_envs=num_envs, seed=seed)
 
 
 def shared_arguments(config: PPOConfig, seed: int) -> dict[str, Any]:
-    """The arguments of PPO that say what `config` says, for any library of this interface."""
+    """The settings of `config` as arguments of PPO in any library with this interface."""
     return {
         "learning_rate": config.lr,
         "n_steps": config.update_steps,
@@ -63,25 +62,25 @@ def build_ppo(env: Any, config: PPOConfig, seed: int) -> Any:
     )
 
 
-class RoundTurns(BaseCallback):
-    """Lets somebody else work between two stretches of whole rounds of the peer's training.
+class RoundSliceCallback(BaseCallback):
+    """Cuts the peer's training into slices of whole rounds, and lets the other side run between.
 
-    A round is a rollout and what is learnt from it. The peer's `learn` is called once and never
-    left; a stretch begins and ends just before a rollout, so that neither its set-up nor the other
-    side's work is on its clock. How many rounds a stretch has is told by the first warm one.
+    A round is a rollout and the learning from it. The peer's `learn` is called once and never left;
+    a slice begins and ends just before a rollout, so that neither its setup nor the other side's
+    work is timed. The first round after warm-up determines the number of rounds per slice.
 
     Args:
-        cpu_s: CPU seconds that a stretch should take; it has one round at least.
-        slices: Stretches that count; one more goes before them.
-        between: Called before every stretch.
+        cpu_s: CPU seconds per slice; it has at least one round.
+        slices: Slices that count; one more goes before them.
+        between: Called before every slice.
     """
 
     def __init__(self, *, cpu_s: float, slices: int, between: Callable[[], None]) -> None:
         super().__init__()
-        self.speeds: list[float] = []
-        """Steps per CPU second of the stretches, the first one included."""
+        self.rates: list[float] = []
+        """Steps per CPU second of the slices, including the first."""
         self.rounds = 0
-        """Rounds of a stretch."""
+        """Rounds per slice."""
         self._cpu_s = cpu_s
         self._slices = slices
         self._between = between
@@ -92,29 +91,29 @@ class RoundTurns(BaseCallback):
     def _on_rollout_start(self) -> None:
         now = process_time()
         self._started += 1
-        if self._started <= WARM_ROUNDS:
+        if self._started <= WARM_UP_ROUNDS:
             self._begin = (self.num_timesteps, process_time())
             return
         if self.rounds == 0:
             self.rounds = max(1, round(self._cpu_s / max(now - self._begin[1], 1e-9)))
-            self._hand_over()
+            self._begin_slice()
             return
         self._left -= 1
         if self._left > 0:
             return
         step, begin = self._begin
-        self.speeds.append((self.num_timesteps - step) / (now - begin))
+        self.rates.append((self.num_timesteps - step) / (now - begin))
         if not self._is_done:
-            self._hand_over()
+            self._begin_slice()
 
-    def _hand_over(self) -> None:
+    def _begin_slice(self) -> None:
         self._between()
         self._left = self.rounds
         self._begin = (self.num_timesteps, process_time())
 
     @property
     def _is_done(self) -> bool:
-        return len(self.speeds) > self._slices
+        return len(self.rates) > self._slices
 
     def _on_step(self) -> bool:
         return not self._is_done

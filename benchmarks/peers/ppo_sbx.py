@@ -1,4 +1,4 @@
-"""SBX's PPO, the JAX relative of Stable-Baselines3's.
+"""SBX's PPO: Stable-Baselines3 in JAX.
 
 Imported only when SBX is installed.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.peers.ppo_sb3 import shared_arguments
 from briskrl.algos.ppo.config import PPOConfig
 
-# JAX reads this when it is imported: one thread, as every side has.
+# JAX reads this when it is imported: one thread, as on every side.
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
@@ -23,7 +23,7 @@ from sbx import PPO
 def build_ppo(env: Any, config: PPOConfig, seed: int) -> Any:
     """The peer's PPO with the network, loss, optimizer and schedule of `config`.
 
-    It has no value clipping, and clips the gradients of policy and values apart.
+    It has no value clipping, and clips the gradients of policy and value network separately.
     """
     widths = list(config.net)
     return PPO(

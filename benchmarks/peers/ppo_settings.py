@@ -1,4 +1,4 @@
-"""What both sides of the PPO comparisons train with, as data."""
+"""Settings of the PPO comparisons, shared by all sides."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ COMMON = PPOConfig(
     activation="tanh",
     shared=False,
     normalize_reward=False,
-    # The peers' schedules end with a run of known length, which these have not.
+    # A schedule needs a known number of steps, which these runs do not have.
     lr_schedule="constant",
 )
-"""Network, epochs, loss and optimizer of `equal` and `defaults`, on both sides."""
+"""Network, epochs, loss and optimizer of all comparisons but CleanRL's."""
 
 CLEANRL = replace(COMMON, lr=2.5e-4, clip_value=0.2)
-"""CleanRL's settings of ppo.py, its annealing of the learning rate left out."""
+"""Settings of CleanRL's ppo.py, without its annealing of the learning rate."""
 
 EngineChoice = Literal["auto", "fused", "torch"]
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is collected, and how it is cut up."""
+    """Size of rollouts and minibatches."""
 
     num_envs: int
     update_steps: int
@@ -41,12 +41,12 @@ class Scale:
 
     @property
     def rollout(self) -> int:
-        """Transitions of a rollout."""
+        """Transitions per rollout."""
         return self.num_envs * self.update_steps
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PPOSettings:
     """One comparison."""
 
     ours: Scale
@@ -54,10 +54,10 @@ class Terms:
     config: PPOConfig = COMMON
     """Everything but the scale, the same on both sides."""
     backend: Literal["auto", "sync", "vector"] = "sync"
-    """How our side steps the environments; the peer steps them one by one in process."""
+    """Backend of our side; the peer steps environments one by one in process."""
 
     def our_config(self, seed: int, engine: EngineChoice = "auto") -> TrainConfig:
-        """What our side trains, as `brisk train` would be asked to."""
+        """The config of our side."""
         return TrainConfig(
             env=f"gym:{ENV}",
             algo="ppo",
@@ -65,16 +65,16 @@ class Terms:
             seed=seed,
             num_envs=self.ours.num_envs,
             env_config=GymConfig(backend=self.backend),
-            algo_config=scaled(self.config, self.ours),
+            algo_config=at_scale(self.config, self.ours),
         )
 
     def peer_config(self) -> PPOConfig:
-        """What the peer trains, in our words."""
-        return scaled(self.config, self.peer)
+        """The settings of the peer."""
+        return at_scale(self.config, self.peer)
 
 
-def scaled(config: PPOConfig, scale: Scale) -> PPOConfig:
-    """The config at a scale."""
+def at_scale(config: PPOConfig, scale: Scale) -> PPOConfig:
+    """The config with rollouts and minibatches of this scale."""
     return replace(
         config,
         update_steps=scale.update_steps,
@@ -87,53 +87,49 @@ _SMALL = Scale(num_envs=64, update_steps=32, minibatch_size=256)
 _CLEANRL = Scale(num_envs=4, update_steps=128, minibatch_size=128)
 _OURS = Scale(num_envs=1024, update_steps=32, minibatch_size=4096)
 
-WHOLE = _OURS
-"""Scale of the comparison of whole loops, for all sides."""
+EQUAL = PPOSettings(_SMALL, _SMALL)
+CLEANRL_STYLE = PPOSettings(_CLEANRL, _CLEANRL, CLEANRL)
+DEFAULTS = PPOSettings(_OURS, _SMALL, backend="auto")
+VECTOR = PPOSettings(_OURS, _SMALL, backend="vector")
+
+PROCESS_SCALE = _OURS
+"""Scale of all sides in the comparison of whole processes."""
 
 
-def whole_config(*, engine: EngineChoice, threads: int, seed: int) -> TrainConfig:
-    """What our side of the comparison of whole loops trains: CartPole of our own."""
+def process_config(*, engine: EngineChoice, threads: int, seed: int) -> TrainConfig:
+    """Our config in the comparison of whole processes: PPO on the native CartPole."""
     return TrainConfig(
         env="cartpole",
         algo="ppo",
         engine=engine,
         threads=threads,
         seed=seed,
-        num_envs=WHOLE.num_envs,
+        num_envs=PROCESS_SCALE.num_envs,
         env_config=CartPoleConfig(),
-        algo_config=scaled(COMMON, WHOLE),
+        algo_config=at_scale(COMMON, PROCESS_SCALE),
     )
 
 
 def runner_settings(config: TrainConfig) -> dict[str, Any]:
-    """The same for the other sides, which know nothing of our classes."""
-    names = (
-        "update_steps",
-        "minibatch_size",
-        "epochs",
-        "net",
-        "activation",
-        "lr",
-        "adam_eps",
-        "gamma",
-        "gae_lambda",
-        "clip",
-        "value_coef",
-        "entropy_coef",
-        "max_grad_norm",
-        "normalize_advantage",
-    )
-    algo = {name: getattr(config.algo_config, name) for name in names}
+    """The same settings as plain values, for runners without briskrl."""
+    algo: PPOConfig = config.algo_config
     return {
-        **algo,
+        "update_steps": algo.update_steps,
+        "minibatch_size": algo.minibatch_size,
+        "epochs": algo.epochs,
+        "net": algo.net,
+        "activation": algo.activation,
+        "lr": algo.lr,
+        "adam_eps": algo.adam_eps,
+        "gamma": algo.gamma,
+        "gae_lambda": algo.gae_lambda,
+        "clip": algo.clip,
+        "value_coef": algo.value_coef,
+        "entropy_coef": algo.entropy_coef,
+        "max_grad_norm": algo.max_grad_norm,
+        "normalize_advantage": algo.normalize_advantage,
         "num_envs": config.num_envs,
         "max_steps": config.env_config.max_steps,
         "seed": config.seed,
         "threads": config.threads,
     }
-
-
-EQUAL = Terms(_SMALL, _SMALL)
-CLEANRL_STYLE = Terms(_CLEANRL, _CLEANRL, CLEANRL)
-DEFAULTS = Terms(_OURS, _SMALL, backend="auto")
-VECTOR = Terms(_OURS, _SMALL, backend="vector")

@@ -1,1 +1,1 @@
-"""Benchmarks behind `brisk bench`: paired measurements, one JSON object each."""
+"""Benchmarks that run on a user's machine; one module per `brisk bench` command."""

@@ -104,7 +104,7 @@ class PairedComparison:
     def record(self, **rates: float) -> None:
         """Add a turn that was measured elsewhere."""
         for name, rate in rates.items():
-            self.rates[name].append(rate)
+            self.rates.setdefault(name, []).append(rate)
         self.turns += 1
 
     def take_turns(self, turns: int, *, warm_up: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""An environment whose steps take as long as asked, at work or asleep, for measuring backends."""
+"""A Gymnasium environment whose steps take a given time, computing or sleeping."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gymnasium import spaces
 
 from briskrl.core.types import Floats
 
-ID = "brisk-paced-v0"
+ID = "brisk-delay-v0"
 PACKAGE = "briskrl.bench.delay_env"
 
 Info = dict[str, Any]
 
 
 class DelayEnv(gymnasium.Env[Floats, np.int64]):
-    """Observes noise; episodes last 200 steps.
+    """Noise as observations; episodes last 200 steps.
 
     Args:
-        loops: Turns of a Python loop per step.
-        sleep_s: Seconds asleep per step.
-        slow_share: Share of steps that take `slow_factor` times as long, drawn at random.
-        slow_factor: How much longer.
+        loops: Iterations of a Python loop per step.
+        sleep_s: Seconds of sleep per step.
+        slow_share: Fraction of steps, drawn at random, that take `slow_factor` times as long.
+        slow_factor: Duration of slow steps relative to the others.
     """
 
     def __init__(
@@ -44,30 +44,30 @@ class DelayEnv(gymnasium.Env[Floats, np.int64]):
     ) -> tuple[Floats, Info]:
         """Begin an episode."""
         super().reset(seed=seed)
-        return self._look(), {}
+        return self._observe(), {}
 
     def step(self, action: np.int64) -> tuple[Floats, float, bool, bool, Info]:
-        """Take one's time."""
+        """Sleep and compute for the configured time."""
         factor = self._slow_factor if self.np_random.random() < self._slow_share else 1.0
         if self._sleep_s:
             time.sleep(self._sleep_s * factor)
         work(round(self._loops * factor))
-        return self._look(), float(action), False, False, {}
+        return self._observe(), float(action), False, False, {}
 
-    def _look(self) -> Floats:
+    def _observe(self) -> Floats:
         return self.np_random.random(4, np.float32)
 
 
 def work(loops: int) -> int:
-    """Keep the interpreter busy for so many turns."""
+    """Keep the interpreter busy for `loops` iterations."""
     total = 0
-    for turn in range(loops):
-        total += turn & 3
+    for i in range(loops):
+        total += i & 3
     return total
 
 
 def loops_for(cpu_s: float) -> int:
-    """How many turns take about so much CPU time on this machine."""
+    """Number of iterations of `work` that take about `cpu_s` CPU seconds on this machine."""
     trial = 200_000
     best = min(_timed(trial) for _ in range(7))
     return round(trial * cpu_s / best)

@@ -1,9 +1,9 @@
-"""`brisk bench engines`: the fused engine against torch, and two threads against one.
+"""`brisk bench engines`: the fused engine compared with torch, and two threads with one.
 
-Updates are measured alone, on a batch that stays; training is measured as whole sessions. All sides
-of a comparison take turns in one process. Engines are compared by CPU time, threads by wall time:
-first with the machine as it is, in turns with what its cores can do at that moment, then while
-other processes keep every core busy.
+Updates are measured alone on a fixed batch; training is measured as whole trainers. All variants of
+a comparison alternate in one process. Engines are compared by CPU time, threads by wall time: first
+with the machine as it is, alternating with matrix products on one and two cores, then while other
+processes keep every core busy.
 """
 
 from __future__ import annotations
@@ -15,35 +15,55 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter, process_time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
-from briskrl.algos.dqn.agent import DQN
-from briskrl.algos.dqn.config import DQNConfig
-from briskrl.bench.config import EnginesBench
-from briskrl.core.counters import Counters
-from briskrl.core.rng import Streams
-from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
-from briskrl.core.types import Batch
-from briskrl.fused.calibration.gemm_rates import fused_gemm, two_thread_gemm
-from briskrl.fused.calibration.timing import Work
-from briskrl.nets.compute import Compute
+from briskrl.bench.command import BenchCommand, Seconds, Seed, Slices
+from briskrl.bench.compare import PairedComparison, Slice
 from briskrl.training.config import TrainConfig
-from briskrl.training.device import Arithmetic
-from briskrl.training.machine_profile import load_profile, quick_profile
-from briskrl.training.resolve import complete
-from briskrl.training.trainer import Trainer
-from briskrl.training.warmup import warm_up
+
+if TYPE_CHECKING:
+    from briskrl.algos.dqn.agent import DQN
+    from briskrl.algos.dqn.config import DQNConfig
+    from briskrl.fused.calibration.timing import Work
+    from briskrl.training.trainer import Trainer
 
 BATCHES = (64, 512)
 UPDATES = 8
-"""Updates per call, as many as 256 environments earn by default."""
+"""Updates per call: the default number for 256 environments."""
 DQN_ON_SNAKE = TrainConfig(env="snake", algo="dqn")
 PPO_ON_CARTPOLE = TrainConfig(env="cartpole", algo="ppo", num_envs=1024)
 PRODUCT, PRODUCTS = (64, 128, 128), 500
-"""What cores are compared by, and how many at a time: some ten milliseconds."""
+"""Matrix product that measures the cores, and products per call: about ten milliseconds."""
+
+DESCRIPTION = """\
+The fused engine compared with torch, and two threads of it compared with one.
+
+  update.SIZE    one DQN update of an 11-128-128-3 network with batches of that size
+  dqn, ppo       whole training: DQN on Snake, PPO on the compiled CartPole (1024 x 32, minibatches
+                 of 4096, 4 epochs)
+  dqn_overlap    DQN with --overlap compared with one thread
+  ppo_threads    PPO with --threads 2 compared with one thread
+  busy_ratio     the same while other processes keep every core busy
+
+The variants alternate in one process; figures are medians over the slices. Engines are compared by
+CPU time, threads by wall time: measure threads on an idle machine."""
+
+EXAMPLES = """\
+examples:
+  brisk bench engines
+  brisk bench engines --slices 25 --json"""
+
+
+@dataclass(frozen=True, slots=True)
+class EnginesBench:
+    """Settings of `brisk bench engines`."""
+
+    slices: Slices = 9
+    """Slices of each variant per comparison; the figures are medians over them."""
+    seconds: Seconds = 0.5
+    """Seconds per slice."""
+    seed: Seed = 0
+    """Seed of environments and networks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +71,12 @@ class UpdateFigures:
     """One DQN update of an 11-128-128-3 network."""
 
     ratio: float
-    """Torch's CPU time over the fused engine's."""
+    """CPU time of torch over that of the fused engine."""
     fused_us: float
     torch_us: float
     fused_gflops: float
     machine_fraction: float
-    """Of the machine's best product."""
+    """Relative to the fastest matrix product of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +91,22 @@ class TrainingFigures:
 
 @dataclass(frozen=True, slots=True)
 class ThreadFigures:
-    """Two threads against one, steps per second of wall time."""
+    """Two threads compared with one, in steps per second of wall time."""
 
     idle_ratio: float
-    """With the machine as it is; it must be idle for this to mean anything."""
+    """With the machine as it is, which should be idle."""
     busy_ratio: float
     """While other processes keep every core busy."""
     cores_ratio: float
-    """What two cores gave instead of one in the same turns as `idle_ratio`, for products of
-    matrices alone: others on a shared machine may take a part of it."""
+    """Speedup of matrix products by a second core in the same turns as `idle_ratio`: below 2 if
+    other processes use part of it."""
     steps_per_s: float
     """Of two threads, with the machine as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """Medians over the turns."""
+    """Medians over the slices."""
 
     update: dict[str, UpdateFigures]
     """By batch size."""
@@ -110,24 +130,39 @@ def measure_engines(bench: EnginesBench) -> EngineFigures:
 
 
 def _measure_update(batch_size: int, bench: EnginesBench) -> UpdateFigures:
-    sides = {engine: _updates(engine, batch_size, bench.seed) for engine in ("fused", "torch")}
+    from briskrl.algos.dqn.config import DQNConfig
+    from briskrl.training.device import Arithmetic
+    from briskrl.training.machine_profile import load_profile, quick_profile
+
+    variants = {engine: _updates(engine, batch_size, bench.seed) for engine in ("fused", "torch")}
     arithmetic = Arithmetic(1)
-    cost = _in_turns({name: _timed(side, bench.seconds) for name, side in sides.items()}, bench)
+    comparison = PairedComparison(
+        **{name: _call_rate(call, bench.seconds) for name, call in variants.items()}
+    )
+    comparison.take_turns(bench.slices, warm_up=True)
     arithmetic.restore()
-    fused, reference = (1 / float(np.median(cost[name])) / UPDATES for name in ("fused", "torch"))
+    fused_s, torch_s = (1 / comparison.median(name) / UPDATES for name in ("fused", "torch"))
     config = DQNConfig(batch_size=batch_size)
     flops = _dqn(config, "fused", bench.seed).flops(256).per_update
     machine = (load_profile() or quick_profile()).calibration
     return UpdateFigures(
-        ratio=float(np.median(np.divide(cost["fused"], cost["torch"]))),
-        fused_us=fused * 1e6,
-        torch_us=reference * 1e6,
-        fused_gflops=flops / fused / 1e9,
-        machine_fraction=flops / fused / 1e9 / machine.gflops,
+        ratio=comparison.median_ratio("fused", "torch"),
+        fused_us=fused_s * 1e6,
+        torch_us=torch_s * 1e6,
+        fused_gflops=flops / fused_s / 1e9,
+        machine_fraction=flops / fused_s / 1e9 / machine.gflops,
     )
 
 
 def _dqn(config: DQNConfig, engine: Any, seed: int) -> DQN:
+    import numpy as np
+    import torch
+
+    from briskrl.algos.dqn.agent import DQN
+    from briskrl.core.rng import Streams
+    from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
+    from briskrl.nets.compute import Compute
+
     spec = EnvSpec(
         obs=ArraySpec.of((11,), np.float32, 0, 1),
         action=DiscreteSpec(3),
@@ -140,6 +175,12 @@ def _dqn(config: DQNConfig, engine: Any, seed: int) -> DQN:
 
 def _updates(engine: str, batch_size: int, seed: int) -> Callable[[], object]:
     """A call that does UPDATES updates on a batch of random transitions."""
+    import numpy as np
+
+    from briskrl.algos.dqn.config import DQNConfig
+    from briskrl.core.counters import Counters
+    from briskrl.core.types import Batch
+
     config = DQNConfig(batch_size=batch_size)
     algo = _dqn(config, engine, seed)
     rng = np.random.default_rng(seed)
@@ -156,111 +197,104 @@ def _updates(engine: str, batch_size: int, seed: int) -> Callable[[], object]:
     return lambda: algo.update(batch, UPDATES, counters)
 
 
-def _timed(call: Callable[[], object], seconds: float) -> Callable[[], float]:
-    """A turn of about so many CPU seconds; returns calls per CPU second."""
+def _call_rate(call: Callable[[], object], seconds: float) -> Slice:
+    """A slice of about `seconds` of CPU time; returns calls per CPU second."""
 
-    def turn() -> float:
+    def run_slice() -> float:
         begin, calls = process_time(), 0
         while process_time() - begin < seconds:
             call()
             calls += 1
         return calls / (process_time() - begin)
 
-    return turn
+    return run_slice
 
 
 def _measure_training(config: TrainConfig, bench: EnginesBench) -> TrainingFigures:
     changes = {"fused": {"engine": "fused"}, "torch": {"engine": "torch"}}
-    rates = _sessions_in_turns(config, changes, bench, process_time)
+    rates = _compare_trainers(config, changes, bench, process_time)
     return TrainingFigures(
-        ratio=float(np.median(np.divide(rates["fused"], rates["torch"]))),
-        fused_steps_per_cpu_s=float(np.median(rates["fused"])),
-        torch_steps_per_cpu_s=float(np.median(rates["torch"])),
+        ratio=rates.median_ratio("fused", "torch"),
+        fused_steps_per_cpu_s=rates.median("fused"),
+        torch_steps_per_cpu_s=rates.median("torch"),
     )
 
 
 def _measure_threads(
     config: TrainConfig, change: Mapping[str, object], bench: EnginesBench
 ) -> ThreadFigures:
+    from briskrl.fused.calibration.gemm_rates import fused_gemm, two_thread_gemm
+
     config = replace(config, engine="fused")
     changes: dict[str, Mapping[str, object]] = {"one": {}, "two": change}
     cores = {
-        "core": _multiplying(fused_gemm(PRODUCT), bench.seconds / 4),
-        "cores": _multiplying(two_thread_gemm(PRODUCT), bench.seconds / 4),
+        "core": _product_rate(fused_gemm(PRODUCT), bench.seconds / 4),
+        "cores": _product_rate(two_thread_gemm(PRODUCT), bench.seconds / 4),
     }
-    idle = _sessions_in_turns(config, changes, bench, perf_counter, cores)
+    idle = _compare_trainers(config, changes, bench, perf_counter, cores)
     with _busy_cores():
-        busy = _sessions_in_turns(config, changes, bench, perf_counter)
+        busy = _compare_trainers(config, changes, bench, perf_counter)
     return ThreadFigures(
-        idle_ratio=float(np.median(np.divide(idle["two"], idle["one"]))),
-        busy_ratio=float(np.median(np.divide(busy["two"], busy["one"]))),
-        cores_ratio=2 * float(np.median(np.divide(idle["cores"], idle["core"]))),
-        steps_per_s=float(np.median(idle["two"])),
+        idle_ratio=idle.median_ratio("two", "one"),
+        busy_ratio=busy.median_ratio("two", "one"),
+        cores_ratio=2 * idle.median_ratio("cores", "core"),
+        steps_per_s=idle.median("two"),
     )
 
 
-def _sessions_in_turns(
+def _compare_trainers(
     config: TrainConfig,
     changes: Mapping[str, Mapping[str, object]],
     bench: EnginesBench,
-    counters: Callable[[], float],
-    others: Mapping[str, Callable[[], float]] | None = None,
-) -> dict[str, list[float]]:
-    """Steps per second, by a clock, of sessions that differ in some settings; and others' turns."""
+    clock: Callable[[], float],
+    others: Mapping[str, Slice] | None = None,
+) -> PairedComparison:
+    """Steps per second by `clock` of trainers that differ in some settings, and other slices."""
+    from briskrl.training.resolve import complete
+    from briskrl.training.trainer import Trainer
+    from briskrl.training.warmup import warm_up
+
     with ExitStack() as stack:
-        turns = {}
+        slices: dict[str, Slice] = {}
         for name, change in changes.items():
             trainer = Trainer(complete(replace(config, seed=bench.seed, **change)))  # type: ignore[arg-type]
             stack.callback(trainer.close)
             warm_up(trainer)
             while trainer.counters.updates == 0:
                 trainer.iterate()
-            turns[name] = _training(trainer, bench.seconds, counters)
-        return _in_turns({**turns, **(others or {})}, bench)
+            slices[name] = _training_rate(trainer, bench.seconds, clock)
+        comparison = PairedComparison(**slices, **(others or {}))
+        comparison.take_turns(bench.slices, warm_up=True)
+        return comparison
 
 
-def _training(
-    trainer: Trainer, seconds: float, counters: Callable[[], float]
-) -> Callable[[], float]:
-    """A turn of about so many seconds that ends with an update; returns steps per second."""
+def _training_rate(trainer: Trainer, seconds: float, clock: Callable[[], float]) -> Slice:
+    """A slice of about `seconds` that ends with an update; returns steps per second."""
 
-    def turn() -> float:
-        begin, first, updates = counters(), trainer.counters.env_steps, trainer.counters.updates
-        while counters() - begin < seconds or trainer.counters.updates == updates:
+    def run_slice() -> float:
+        begin, first, updates = clock(), trainer.counters.env_steps, trainer.counters.updates
+        while clock() - begin < seconds or trainer.counters.updates == updates:
             updates = trainer.counters.updates
             trainer.iterate()
-        return (trainer.counters.env_steps - first) / (counters() - begin)
+        return (trainer.counters.env_steps - first) / (clock() - begin)
 
-    return turn
+    return run_slice
 
 
-def _multiplying(work: Work, seconds: float) -> Callable[[], float]:
-    """A turn of about so many seconds; returns products per second and thread."""
+def _product_rate(work: Work, seconds: float) -> Slice:
+    """A slice of about `seconds`; returns products per second and thread."""
 
-    def turn() -> float:
+    def run_slice() -> float:
         begin, done = perf_counter(), 0
         while perf_counter() - begin < seconds:
             work(PRODUCTS)
             done += PRODUCTS
         return done / (perf_counter() - begin)
 
-    return turn
+    return run_slice
 
 
-def _in_turns(
-    sides: Mapping[str, Callable[[], float]], bench: EnginesBench
-) -> dict[str, list[float]]:
-    """What every side's turns return, after one turn each that does not count."""
-    results: dict[str, list[float]] = {name: [] for name in sides}
-    for number in range(bench.slices + 1):
-        for name, turn in sides.items():
-            result = turn()
-            if number:
-                results[name].append(result)
-    return results
-
-
-_BURN = """
+_SPIN = """
 import os, sys
 if len(sys.argv) > 1:
     os.sched_setaffinity(0, {int(sys.argv[1])})
@@ -271,19 +305,28 @@ while True:
 
 @contextmanager
 def _busy_cores() -> Iterator[None]:
-    """Keep every core busy with a process of its own.
+    """Keep every core busy with a process of its own, pinned to it where the system allows.
 
-    Each stays on its core where the system can do that. Free to move, they are carried from core to
-    core by what is measured, and how much of a core that gets is then a matter of chance.
+    Unpinned processes are moved between cores by the scheduler, which would leave the measured
+    process a varying part of a core.
     """
     if hasattr(os, "sched_getaffinity"):
-        places = [[str(core)] for core in sorted(os.sched_getaffinity(0))]
+        arguments = [[str(core)] for core in sorted(os.sched_getaffinity(0))]
     else:
-        places = [[] for _ in range(os.cpu_count() or 1)]
-    burners = [subprocess.Popen([sys.executable, "-c", _BURN, *place]) for place in places]
+        arguments = [[] for _ in range(os.cpu_count() or 1)]
+    spinners = [subprocess.Popen([sys.executable, "-c", _SPIN, *words]) for words in arguments]
     try:
         yield
     finally:
-        for burner in burners:
-            burner.kill()
-            burner.wait()
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+
+
+COMMAND = BenchCommand(
+    DESCRIPTION,
+    EXAMPLES,
+    EnginesBench,
+    measure_engines,
+    lambda bench: 16 * (bench.slices + 1) * bench.seconds + 20,
+)

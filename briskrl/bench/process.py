@@ -1,37 +1,39 @@
-"""A process that works only when it is told to, so that several can be measured in turns.
+"""Child processes that work only on request, so that several can be measured in turns.
 
-It answers every order, a line on its standard input, with a line of JSON, and says one line when it
-is ready. Between orders it sleeps; when the orders end, because they were closed or because whoever
-gave them died, it leaves.
+Protocol: the child prints one line of JSON when it is ready, then answers every line on its
+standard input with one line of JSON. Between requests it sleeps. It exits when its standard input
+is closed, which also happens if the parent dies.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
 from briskrl.core.errors import BriskError
 
-LEAVE_S = 10.0
-"""Time to leave before it is killed."""
+EXIT_TIMEOUT_S = 10.0
+"""A child that has not exited after this time is killed."""
 
 
 class ProcessDiedError(BriskError):
-    """The process ended without being told to; its own words are on standard error."""
+    """The process ended unexpectedly; its own error message is on standard error."""
 
 
 class BenchProcess:
-    """A process by its command; it ends with the context.
+    """A child process; it ends with the context.
 
     Args:
         command: What to run.
-        environment: Its environment variables; ours if absent.
-        folder: Where it works; where we do if absent.
+        environment: Its environment variables; those of this process if absent.
+        folder: Its working directory; that of this process if absent.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class BenchProcess:
         folder: Path | None = None,
     ) -> None:
         self._name = command[-1] if len(command) == 1 else " ".join(command[:3])
-        # A group of its own: Ctrl-C is for the one who gives the orders.
+        # A process group of its own: Ctrl-C reaches the parent only, which then closes the child.
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -54,7 +56,7 @@ class BenchProcess:
         )
         try:
             self.ready = self._answer()
-            """What it said when it was ready."""
+            """The message that it was ready."""
         except BaseException:
             self.close()
             raise
@@ -71,17 +73,17 @@ class BenchProcess:
         self.close()
 
     def request(self, line: str) -> dict[str, Any]:
-        """Let it work and wait; returns its answer.
+        """Send a request and wait for the answer.
 
         Raises:
-            ProcessDiedError: It has ended.
+            ProcessDiedError: The process has ended.
         """
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
         except BrokenPipeError as error:
-            raise ProcessDiedError(f"{self._name} takes no orders any more.") from error
+            raise ProcessDiedError(f"{self._name} has ended.") from error
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
@@ -100,10 +102,18 @@ class BenchProcess:
         with suppress(BrokenPipeError):
             process.stdin.close()
         try:
-            process.wait(LEAVE_S)
+            process.wait(EXIT_TIMEOUT_S)
         except BaseException:
             process.kill()
             process.wait()
             raise
         finally:
             process.stdout.close()
+
+
+def open_answers() -> TextIO:
+    """In a child: what was standard output; anything else that prints goes to standard error."""
+    sys.stdout.flush()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return answers

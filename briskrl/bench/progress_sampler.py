@@ -1,4 +1,4 @@
-"""Progress of a run, sampled between iterations into arrays allocated beforehand."""
+"""Progress and cost of a run, sampled between iterations into preallocated arrays."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from briskrl.training.recorder import RunRecorder
 
-MOST_ROWS = 32_768
-RSS_EVERY = 64
-"""Asking the kernel for the memory in use takes microseconds, so not every sample does."""
+MAX_ROWS = 32_768
+RSS_INTERVAL = 64
+"""Samples between two readings of the resident memory, which take microseconds."""
 
 
 class ProgressSampler:
-    """A training hook that notes how far the run is and what it has cost.
+    """A training hook that records counters and CPU time.
 
-    Nothing it keeps grows while the run goes on: the growth of memory it reports is the run's.
+    It allocates nothing during the run, so the memory growth it reports is that of the run.
     """
 
     def __init__(self, *, steps: int, num_envs: int) -> None:
         iterations = -(-steps // num_envs)
-        self._stride = -(-iterations // MOST_ROWS)
+        self._stride = -(-iterations // MAX_ROWS)
         self._rows = np.full((iterations // self._stride + 2, 4), np.nan)
         self._steps = steps
         self._count = 0
@@ -42,46 +42,46 @@ class ProgressSampler:
         row[1] = counters.episodes
         row[2] = counters.updates
         row[3] = process_time()
-        if self._count % RSS_EVERY == 0 or at_end:
+        if self._count % RSS_INTERVAL == 0 or at_end:
             self._rss_last = self._process.memory_info().rss
             self._rss_first = self._rss_first or self._rss_last
         self._count += 1
 
     @property
     def rss_growth_mb(self) -> float:
-        """Growth of the resident set between the first and the last look."""
+        """Growth of the resident memory between the first and the last reading."""
         return (self._rss_last - self._rss_first) / 2**20
 
     @property
     def env_steps(self) -> NDArray[np.float64]:
-        """Transitions collected at every sample."""
+        """Transitions collected, at every sample."""
         return self._rows[: self._count, 0]
 
     @property
     def episodes(self) -> NDArray[np.float64]:
-        """Episodes ended at every sample."""
+        """Episodes ended, at every sample."""
         return self._rows[: self._count, 1]
 
     @property
     def updates(self) -> NDArray[np.float64]:
-        """Updates done at every sample."""
+        """Updates done, at every sample."""
         return self._rows[: self._count, 2]
 
     @property
     def cpu_s(self) -> NDArray[np.float64]:
-        """CPU seconds of the process at every sample."""
+        """CPU seconds of the process, at every sample."""
         return self._rows[: self._count, 3]
 
 
 @dataclass(frozen=True, slots=True)
-class Early:
-    """How the first episodes compare with the rest."""
+class EarlySpeed:
+    """Speed of the first episodes relative to the rest of the run."""
 
     ratio: float
-    """Their speed over the median speed of the stretches that follow."""
+    """Over the median speed of equally long later windows."""
     spread: tuple[float, float]
-    """Speeds of those stretches over their median, 10th and 90th percentile: a ratio within it is
-    no news, only the unrest of the machine."""
+    """10th and 90th percentile of those windows' speeds over their median: a ratio within it is
+    measurement noise."""
 
 
 def early_speed(
@@ -91,17 +91,16 @@ def early_speed(
     cpu_s: NDArray[np.float64],
     *,
     episodes_early: int,
-) -> Early | None:
+) -> EarlySpeed | None:
     """Speed of the first episodes over the speed of the rest, in steps per CPU second.
 
-    Before `learning_starts` no updates are due and steps are several times cheaper, which would
-    hide any slowness of the first calls. So the early stretch begins with the first update and
-    lasts until `episodes_early` more episodes have ended: both sides of the ratio act, step, store
-    and learn. The rest is cut into stretches of as many steps, and the median of their speeds
-    stands for it, which a neighbour's burst on the machine or a checkpoint does not move.
+    Steps before `learning_starts` need no updates and are several times cheaper, which would hide
+    slow first calls. So the early window begins with the first update and lasts until
+    `episodes_early` more episodes have ended. The rest is cut into windows of equally many steps;
+    the median of their speeds is robust against checkpoints and other processes.
 
     Returns:
-        The comparison, or None if the run is too short for two stretches.
+        The comparison, or None if the run is too short for two windows.
     """
     learning = np.flatnonzero(updates > 0)
     if not len(learning):
@@ -117,13 +116,14 @@ def early_speed(
     cost = np.diff(np.interp(edges, env_steps, cpu_s))
     typical = float(np.median(cost[1:]))
     low, high = np.percentile(typical / cost[1:], [10, 90])
-    return Early(ratio=typical / float(cost[0]), spread=(float(low), float(high)))
+    return EarlySpeed(ratio=typical / float(cost[0]), spread=(float(low), float(high)))
 
 
 def late_cost_ratio(env_steps: NDArray[np.float64], cpu_s: NDArray[np.float64]) -> float | None:
-    """CPU per step in the last fifth of a run over that in its second fifth; None if too short.
+    """CPU time per step in the last fifth of a run over that in its second fifth.
 
-    The first fifth is left out: it holds the steps before learning begins.
+    The first fifth is left out because it includes the steps before learning begins. None if the
+    run is too short.
     """
     if len(env_steps) < 2:
         return None

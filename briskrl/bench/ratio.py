@@ -1,42 +1,93 @@
-"""`brisk bench ratio`: what every preset of the update ratio costs, and what it buys.
+"""`brisk bench ratio`: cost and benefit of every preset of the update ratio.
 
-All presets train the same config with the same seeds for as many steps. Every finished run is a
-line of a file, if one is named, so that a study that was stopped goes on where it was, and one of
-three seeds can be extended to five.
+All presets train the same config with the same seeds for the same number of steps. With a results
+file every finished run is one line of it, so that an interrupted study can be continued and more
+seeds can be added.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import msgspec
 
 from briskrl.algos.dqn.config import RATIO_PRESETS, DQNConfig
+from briskrl.bench.command import Report, TrainBenchCommand
 from briskrl.bench.compare import SeedMean, mean_of
-from briskrl.bench.config import RatioBench
-from briskrl.bench.learning import Arrival, Curve, learning_curve
+from briskrl.bench.train_loop import Arrival, Curve, learning_curve
 from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError
-from briskrl.training.config import TrainConfig
+from briskrl.core.format import columns, count
 
+if TYPE_CHECKING:
+    from briskrl.training.config import TrainConfig
+
+Preset = Literal["debug", "fast", "moderate", "balanced", "quality"]
+
+STEPS = 500_000
 SCORES = {"snake": 15.0, "cartpole": 100.0, "gym:CartPole-v1": 100.0}
-"""Scores to reach, unless another is asked for: well above chance, below where most runs end."""
-PART_OF_THE_WAY = 0.8
-"""In other games: this share of the way from the worst first score to the best final mean."""
+"""Default scores to reach: well above random play, below the final score of most runs."""
+SCORE_FRACTION = 0.8
+"""In other games: this fraction of the way from the lowest first score to the best final mean."""
+
+DESCRIPTION = f"""\
+Cost and benefit of every preset of --train-steps-ratio.
+
+All presets train the same settings with the same seeds for the same number of steps. The policy is
+evaluated several times during training, on new games without exploration.
+
+  steps/s, steps/CPU s   training speed, without warm-up and evaluation
+  CPU s                  of one run
+  final score            at the end
+  reached                number of runs that reached the score of --score
+  ... to score           cost of reaching it, over those runs
+
+Figures are means over the seeds with 95 % intervals. With --results every finished run is saved:
+the same command continues an interrupted study or adds more seeds.
+
+Every option of `brisk train` for an algorithm with a replay buffer can be given, except --run-dir
+and --train-steps-ratio; --json prints one JSON object with all curves. Without --steps or a
+--config file each run has {STEPS:,} steps."""
+
+EXAMPLES = """\
+examples:
+  brisk bench ratio snake
+  brisk bench ratio cartpole --seeds 5 --results cartpole.jsonl --plot cartpole.svg
+  brisk bench ratio snake --algo rainbow --presets debug,fast --steps 2e5 --score 20 --json"""
+
+
+@dataclass(frozen=True, slots=True)
+class RatioBench:
+    """Settings of `brisk bench ratio`."""
+
+    presets: Annotated[tuple[Preset, ...], msgspec.Meta(min_length=1)] = get_args(Preset)
+    """Presets of --train-steps-ratio to train."""
+    seeds: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 3
+    """Runs per preset, with consecutive seeds from --seed on."""
+    points: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 10
+    """Evaluations per run, closer together at its beginning."""
+    games: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 200
+    """New games per evaluation."""
+    score: float | None = None
+    """The score to reach; by default one that suits the game."""
+    results: str | None = None
+    """JSON Lines file to which finished runs are appended; runs already in it are not repeated."""
+    plot: str | None = None
+    """Chart of the curves to write: a .svg, .png or .pdf file."""
 
 
 @dataclass(slots=True)
 class RatioRun:
-    """One run of a study, as it is kept."""
+    """One run, as it is saved in the results file."""
 
     study: str
-    """What all runs that may be compared with it have in common, as one word."""
+    """Hash of the settings that comparable runs share."""
     env: str
     algo: str
     preset: str
@@ -54,10 +105,10 @@ class PresetFigures:
     steps_per_s: SeedMean
     steps_per_cpu_s: SeedMean
     cpu_s: float
-    """Of one run, on average."""
+    """Mean per run."""
     final_score: SeedMean
     reached: int
-    """Runs that reached the score; the next three are of those alone, None without any."""
+    """Runs that reached the score; the next three are means over those, None without any."""
     steps_to_score: SeedMean | None
     wall_s_to_score: SeedMean | None
     cpu_s_to_score: SeedMean | None
@@ -65,55 +116,53 @@ class PresetFigures:
 
 @dataclass(frozen=True, slots=True)
 class RatioFigures:
-    """All presets, and their curves over the same seeds."""
+    """All presets, and their learning curves over the same seeds."""
 
     env: str
     algo: str
     steps: int
     seeds: int
     games: int
-    """Fresh games per score."""
+    """New games per evaluation."""
     score: float
     """The score to reach."""
     presets: dict[str, PresetFigures]
     curves: dict[str, list[Curve]]
 
 
-def measure_ratios(
-    config: TrainConfig, bench: RatioBench, tell: Callable[[str], None]
-) -> RatioFigures:
-    """Do the runs that are missing; returns the figures of all.
+def measure_ratios(config: TrainConfig, bench: RatioBench, report: Report) -> RatioFigures:
+    """Do the missing runs; returns the figures of all.
 
     Args:
-        config: What to train; its seed is the first of the study's.
-        bench: How to study it.
-        tell: Told of every run.
+        config: What to train; its seed is the first one.
+        bench: Presets, seeds and evaluations.
+        report: Called with a line after every run.
 
     Raises:
-        ConfigError: There is no such ratio or no length, or the file is not one of such studies.
+        ConfigError: The algorithm has no update ratio, the number of steps is missing, or the
+            results file holds something else.
     """
-    steps = _length(config)
+    steps = _steps_of(config)
     path = None if bench.results is None else Path(bench.results)
-    study = _study(config, bench)
-    wanted = list(_plan(config, bench, study))
-    known = {} if path is None else {_name(run): run for run in read_runs(path)}
-    for number, run in enumerate(wanted, 1):
-        if _name(run) not in known:
-            ratio = replace(config.algo_config, train_steps_ratio=run.preset)
-            settings = replace(config, seed=run.seed, algo_config=ratio)
+    planned = list(_plan(config, bench, _study(config, bench)))
+    known = {} if path is None else {_key(run): run for run in read_runs(path)}
+    for number, run in enumerate(planned, 1):
+        if _key(run) not in known:
+            algo_config = replace(config.algo_config, train_steps_ratio=run.preset)
+            settings = replace(config, seed=run.seed, algo_config=algo_config)
             run.curve = learning_curve(
                 settings, steps=steps, points=bench.points, games=bench.games
             )
-            known[_name(run)] = run
+            known[_key(run)] = run
             if path is not None:
                 append_run(path, run)
-            told = f"score {run.curve.scores[-1]:.1f}, {run.curve.cpu_s[-1]:.1f} CPU s"
-            tell(f"{number} of {len(wanted)}: {run.preset}, seed {run.seed}: {told}")
-    return summarize([known[_name(run)] for run in wanted], steps, bench)
+            result = f"score {run.curve.scores[-1]:.1f}, {run.curve.cpu_s[-1]:.1f} CPU s"
+            report(f"{number} of {len(planned)}: {run.preset}, seed {run.seed}: {result}")
+    return summarize([known[_key(run)] for run in planned], steps, bench)
 
 
 def read_runs(path: Path) -> list[RatioRun]:
-    """The runs of a results file; a last line that was cut off while it was written is no run.
+    """The runs in a results file; an incomplete last line is ignored.
 
     Raises:
         ConfigError: It holds something else.
@@ -122,14 +171,14 @@ def read_runs(path: Path) -> list[RatioRun]:
         return []
     try:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        whole = [line for line in lines if line.endswith("\n") and line.strip()]
-        return [msgspec.json.decode(line, type=RatioRun) for line in whole]
+        complete = [line for line in lines if line.endswith("\n") and line.strip()]
+        return [msgspec.json.decode(line, type=RatioRun) for line in complete]
     except (OSError, ValueError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{path} is no results file of brisk bench ratio: {error}.") from None
+        raise ConfigError(f"{path} is not a results file of brisk bench ratio: {error}.") from None
 
 
 def append_run(path: Path, run: RatioRun) -> None:
-    """Add a run to a results file; what is left of a line that was cut off goes first."""
+    """Append a run to a results file, after removing an incomplete last line."""
     line = json.dumps(asdict(run)).encode() + b"\n"
     try:
         with path.open("a+b") as file:
@@ -141,12 +190,12 @@ def append_run(path: Path, run: RatioRun) -> None:
 
 
 def summarize(runs: Sequence[RatioRun], steps: int, bench: RatioBench) -> RatioFigures:
-    """The figures of runs that belong together."""
+    """The figures of the runs of one study."""
     names = list(dict.fromkeys(run.preset for run in runs))
     curves = {name: [run.curve for run in runs if run.preset == name] for name in names}
     score = bench.score
     if score is None:
-        score = SCORES.get(runs[0].env, _part_of_the_way(list(curves.values())))
+        score = SCORES.get(runs[0].env, _default_score(list(curves.values())))
     return RatioFigures(
         env=runs[0].env,
         algo=runs[0].algo,
@@ -159,11 +208,52 @@ def summarize(runs: Sequence[RatioRun], steps: int, bench: RatioBench) -> RatioF
     )
 
 
+def format_ratios(figures: RatioFigures) -> str:
+    """A table with one preset per row."""
+    header = ["preset", "ratio", "steps/s", "steps/CPU s", "updates", "CPU s", "final score"]
+    header += ["reached", "steps to score", "CPU s to score", "wall s to score"]
+    rows = [header]
+    rows += [_row(name, preset, figures.seeds) for name, preset in figures.presets.items()]
+    return (
+        f"{figures.algo} on {figures.env}, {figures.steps:,} steps, {figures.seeds} seeds, "
+        f"{figures.games} games per score, score to reach {figures.score:g}:\n{columns(rows)}"
+    )
+
+
+def _row(name: str, preset: PresetFigures, seeds: int) -> list[str]:
+    return [
+        name,
+        f"{preset.ratio:g}",
+        _format_mean(preset.steps_per_s, count),
+        _format_mean(preset.steps_per_cpu_s, count),
+        f"{preset.updates:,.0f}",
+        f"{preset.cpu_s:.3g}",
+        _format_mean(preset.final_score),
+        f"{preset.reached} of {seeds}",
+        _format_mean(preset.steps_to_score, count),
+        _format_mean(preset.cpu_s_to_score),
+        _format_mean(preset.wall_s_to_score),
+    ]
+
+
+def _format_number(value: float) -> str:
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _format_mean(
+    value: SeedMean | None, format_number: Callable[[float], str] = _format_number
+) -> str:
+    if value is None:
+        return "-"
+    half_width = "" if value.half_width is None else f" ± {format_number(value.half_width)}"
+    return f"{format_number(value.mean)}{half_width}"
+
+
 def _figures(preset: str, curves: list[Curve], score: float) -> PresetFigures:
     arrivals = [found for found in (curve.when(score) for curve in curves) if found is not None]
 
-    def taken(what: Callable[[Arrival], float]) -> SeedMean | None:
-        return mean_of([what(arrival) for arrival in arrivals])
+    def mean_cost(cost: Callable[[Arrival], float]) -> SeedMean | None:
+        return mean_of([cost(arrival) for arrival in arrivals])
 
     return PresetFigures(
         ratio=RATIO_PRESETS[preset],
@@ -173,37 +263,37 @@ def _figures(preset: str, curves: list[Curve], score: float) -> PresetFigures:
         cpu_s=fmean(curve.cpu_s[-1] for curve in curves),
         final_score=_mean(curve.scores[-1] for curve in curves),
         reached=len(arrivals),
-        steps_to_score=taken(lambda arrival: arrival.steps),
-        wall_s_to_score=taken(lambda arrival: arrival.wall_s),
-        cpu_s_to_score=taken(lambda arrival: arrival.cpu_s),
+        steps_to_score=mean_cost(lambda arrival: arrival.steps),
+        wall_s_to_score=mean_cost(lambda arrival: arrival.wall_s),
+        cpu_s_to_score=mean_cost(lambda arrival: arrival.cpu_s),
     )
 
 
-def _mean(values: Iterator[float]) -> SeedMean:
+def _mean(values: Iterable[float]) -> SeedMean:
     found = mean_of(list(values))
     assert found is not None
     return found
 
 
-def _part_of_the_way(curves: Sequence[Sequence[Curve]]) -> float:
+def _default_score(curves: Sequence[Sequence[Curve]]) -> float:
     lowest = min(curve.scores[0] for some in curves for curve in some)
     best = max(fmean(curve.scores[-1] for curve in some) for some in curves)
-    return lowest + PART_OF_THE_WAY * (best - lowest)
+    return lowest + SCORE_FRACTION * (best - lowest)
 
 
-def _length(config: TrainConfig) -> int:
+def _steps_of(config: TrainConfig) -> int:
     if not isinstance(config.algo_config, DQNConfig):
         raise ConfigError(
             f"{config.algo} learns from every rollout once and has no --train-steps-ratio. "
-            "bench ratio is for algorithms with a replay memory, as dqn or rainbow."
+            "bench ratio needs an algorithm with a replay buffer, such as dqn or rainbow."
         )
     if config.steps is None:
-        raise ConfigError("All runs must be of one length: say how many steps with --steps.")
+        raise ConfigError("All runs need the same length: set the number of steps with --steps.")
     return config.steps
 
 
 def _plan(config: TrainConfig, bench: RatioBench, study: str) -> Iterator[RatioRun]:
-    """All presets with one seed before the next, so that a part of a study is a smaller study."""
+    """All presets with one seed before the next, so that part of a study is a smaller study."""
     presets = [name for name in RATIO_PRESETS if name in bench.presets]
     for seed in range(config.seed, config.seed + bench.seeds):
         for preset in presets:
@@ -211,12 +301,24 @@ def _plan(config: TrainConfig, bench: RatioBench, study: str) -> Iterator[RatioR
 
 
 def _study(config: TrainConfig, bench: RatioBench) -> str:
-    alike: Any = replace(
+    shared: Any = replace(
         config, seed=0, algo_config=replace(config.algo_config, train_steps_ratio="fast")
     )
-    facts = f"{to_toml(alike)}\n{bench.points} {bench.games}"
-    return hashlib.blake2b(facts.encode(), digest_size=6).hexdigest()
+    text = f"{to_toml(shared)}\n{bench.points} {bench.games}"
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
-def _name(run: RatioRun) -> tuple[str, str, int]:
+def _key(run: RatioRun) -> tuple[str, str, int]:
     return run.study, run.preset, run.seed
+
+
+COMMAND = TrainBenchCommand(
+    DESCRIPTION,
+    EXAMPLES,
+    RatioBench,
+    measure=measure_ratios,
+    cpu_seconds=lambda _config, _settings: 0.0,
+    default_flags=("--steps", str(STEPS)),
+    reserved_flags=("--run-dir", "--train-steps-ratio", "--print-config"),
+    to_text=format_ratios,
+)

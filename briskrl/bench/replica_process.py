@@ -1,8 +1,7 @@
-"""The same run from its beginning in a process of its own, a few iterations whenever it is told.
+"""A second copy of a training run, from its start, in a child process.
 
-Run as a module it is that process. It reads a number of iterations per line, trains that many, and
-answers with what they cost; between orders it sleeps. When the orders end, because they were closed
-or because whoever gave them died, it leaves.
+Run as a module this file is that child: it reads a number of iterations per line, trains that many
+and answers with their cost.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from pathlib import Path
 from time import process_time
 from typing import TextIO
 
-from briskrl.bench.process import BenchProcess
+from briskrl.bench.process import BenchProcess, open_answers
 from briskrl.training.loop import train
 from briskrl.training.recorder import RunRecorder
 from briskrl.training.resolve import load_config
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """What a turn cost, and how far the run has come."""
+class Progress:
+    """Cost of the latest request, and counters of the replica."""
 
     cpu_s: float
     iterations: int
@@ -32,66 +31,63 @@ class Turn:
 
 
 class ReplicaProcess(BenchProcess):
-    """A training process that works only during `turn`, and ends with the context.
+    """A replica that trains only during `train`; ends with the context.
 
-    When made it has warmed up and done its first iteration.
+    After construction it has warmed up and done its first iteration.
 
     Args:
-        config: File with the config of the run.
-        folder: The run folder to make.
+        config: Config file of the run.
+        folder: The run folder to create.
     """
 
     def __init__(self, config: Path, folder: Path) -> None:
         super().__init__(
             [sys.executable, "-m", "briskrl.bench.replica_process", str(config), str(folder)]
         )
-        self.at = Turn(**self.ready)
-        """Where it is, and what its last turn cost; of the first one only where it is."""
+        self.progress = Progress(**self.ready)
+        """The latest answer; the cost in the first one includes the start."""
 
-    def turn(self, iterations: int) -> Turn:
-        """Let it train so many iterations and wait; `at` is the answer too.
+    def train(self, iterations: int) -> Progress:
+        """Train so many iterations and wait; also sets `progress`.
 
         Raises:
-            ProcessDiedError: It has ended.
+            ProcessDiedError: The process has ended.
         """
-        self.at = Turn(**self.request(str(iterations)))
-        return self.at
+        self.progress = Progress(**self.request(str(iterations)))
+        return self.progress
 
 
-class Obey:
-    """A training hook that stops after every turn until the next one is ordered."""
+class RequestHook:
+    """A training hook that pauses the run until more iterations are requested."""
 
-    def __init__(self, orders: TextIO, answers: TextIO) -> None:
-        self._orders = orders
+    def __init__(self, requests: TextIO, answers: TextIO) -> None:
+        self._requests = requests
         self._answers = answers
         self._left = 1
         self._begin = process_time()
 
     def __call__(self, run: RunRecorder) -> None:
-        """Answer and wait if the turn is over."""
+        """Answer and wait if the requested iterations are done."""
         self._left -= 1
         if self._left:
             return
         cost, counters = process_time() - self._begin, run.trainer.counters
-        turn = Turn(cost, counters.iterations, counters.episodes, counters.updates)
+        progress = Progress(cost, counters.iterations, counters.episodes, counters.updates)
         try:
-            print(json.dumps(asdict(turn)), file=self._answers, flush=True)
-            order = self._orders.readline()
+            print(json.dumps(asdict(progress)), file=self._answers, flush=True)
+            request = self._requests.readline()
         except BrokenPipeError:
-            order = ""
-        if not order:
-            # Nobody wants the run: neither its end nor a flush of the pipe matters.
+            request = ""
+        if not request:
+            # The parent is gone; neither the end of the run nor a flush of the pipe matters.
             os._exit(0)
-        self._left = int(order)
+        self._left = int(request)
         self._begin = process_time()
 
 
 def main(config: str, folder: str) -> None:
-    """Train by orders on standard input, with answers on what was standard output."""
-    answers = os.fdopen(os.dup(1), "w")
-    # Whatever else prints must not be taken for an answer.
-    os.dup2(2, 1)
-    hooks = [Obey(sys.stdin, answers)]
+    """Train on request."""
+    hooks = [RequestHook(sys.stdin, open_answers())]
     train(replace(load_config(config), run_dir=folder), hooks=hooks)
 
 

@@ -1,44 +1,76 @@
-"""`brisk bench rollout`: what collecting costs beyond acting and stepping.
+"""`brisk bench rollout`: overhead of collecting a rollout beyond acting and stepping.
 
-A rollout is collected as training does it. The same calls of the policy are made alone, on the
-observations that were recorded, and the same steps of the games alone, from the state that the
-rollout began with. All three must come to the same actions and observations.
+A rollout is collected as in training. Then the same calls of the policy are repeated alone on the
+recorded observations, and the same environment steps alone from the state at the start of the
+rollout. All three must produce the same actions and observations.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import fmean, median
 from time import process_time
-from typing import Final, cast
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from msgspec import Meta
 
-from briskrl.algos.ppo.config import PPOConfig
-from briskrl.bench.config import RolloutBench
+from briskrl.bench.command import BenchCommand, NumEnvs, Seconds, Seed, Slices
+from briskrl.bench.compare import PairedComparison
+from briskrl.bench.stopwatch import per_second
 from briskrl.core.errors import BriskError
-from briskrl.core.types import StepSlot
-from briskrl.envs.snake.config import SnakeConfig
-from briskrl.memory.base import RolloutMemory
-from briskrl.memory.rollout import RolloutBuffer
-from briskrl.training.config import TrainConfig
-from briskrl.training.resolve import complete
-from briskrl.training.trainer import Trainer
-from briskrl.training.warmup import warm_up
+
+if TYPE_CHECKING:
+    from briskrl.core.types import StepSlot
+    from briskrl.memory.base import RolloutMemory
+    from briskrl.training.config import TrainConfig
+    from briskrl.training.trainer import Trainer
 
 OBS: Final = "flood"
 FIRST_ROLLOUTS = 8
-"""Rollouts to learn from before measuring, so that games are no longer in their first moves."""
+"""Rollouts to train before measuring, so that games are past their first moves."""
+
+DESCRIPTION = """\
+Cost of collecting a rollout of Snake (flood observations) with PPO's policy, as training does it,
+relative to the necessary calls alone: acting on the same observations, and stepping the same games
+with the same actions.
+
+  rollout_cost_ratio   CPU time of collecting over that of acting alone plus stepping alone
+
+The three alternate, rollout by rollout, from the same state, and must produce the same actions and
+observations, or the benchmark fails."""
+
+EXAMPLES = """\
+examples:
+  brisk bench rollout
+  brisk bench rollout --num-envs 4096 --slices 25 --json"""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutBench:
+    """Settings of `brisk bench rollout`."""
+
+    num_envs: NumEnvs = 1024
+    """Games stepped together."""
+    update_steps: Annotated[int, Meta(ge=1, le=65_536)] = 32
+    """Steps of each game per rollout."""
+    slices: Slices = 9
+    """Measurements; the figures are medians over them."""
+    engine: Literal["auto", "fused", "torch"] = "auto"
+    """Engine that computes the policy."""
+    seconds: Seconds = 1.0
+    """CPU seconds per measurement."""
+    seed: Seed = 0
+    """Seed of games and networks."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutFigures:
-    """CPU time of collecting and of its parts alone, medians over the stretches."""
+    """CPU time of collecting and of its parts alone, medians over the slices."""
 
     rollout_cost_ratio: float
     """Collecting over acting alone plus stepping alone."""
     collect_us: float
-    """Of one vector step, as are the next two."""
+    """Per vector step, as are the next two."""
     act_us: float
     env_us: float
     steps_per_cpu_s: float
@@ -48,42 +80,55 @@ class RolloutFigures:
     num_envs: int
     update_steps: int
     rollouts: int
-    """Rollouts that were measured."""
+    """Rollouts measured."""
     slices: int
 
 
+class StepCost(NamedTuple):
+    """CPU seconds per vector step."""
+
+    collect: float
+    act: float
+    step: float
+
+
 def measure_rollout(bench: RolloutBench) -> RolloutFigures:
-    """Measure the three in turns.
+    """Measure collecting, acting and stepping in turns.
 
     Raises:
-        BriskError: Acting or stepping alone came to another result than collecting did.
+        BriskError: Acting or stepping alone had another result than collecting.
     """
+    from briskrl.training.trainer import Trainer
+
     trainer = Trainer(_config(bench))
     try:
-        trial = Trial(trainer, bench.update_steps)
-        trial.turn()
-        stretches = [_stretch(trial, bench.seconds) for _ in range(bench.slices)]
+        trial = RolloutTrial(trainer, bench.update_steps)
+        trial.take_turn()
+        costs = [trial.measure(bench.seconds) for _ in range(bench.slices)]
     finally:
         trainer.close()
-    count = sum(len(stretch) for stretch in stretches)
-    cost = np.array([stretch.mean(axis=0) for stretch in stretches])
-    collect, act, env = (float(value) for value in np.median(cost, axis=0) / bench.update_steps)
+    collect = median(cost.collect for cost in costs)
     return RolloutFigures(
-        rollout_cost_ratio=float(np.median(cost[:, 0] / (cost[:, 1] + cost[:, 2]))),
-        collect_us=collect * 1e6,
-        act_us=act * 1e6,
-        env_us=env * 1e6,
+        rollout_cost_ratio=median(cost.collect / (cost.act + cost.step) for cost in costs),
+        collect_us=1e6 * collect,
+        act_us=1e6 * median(cost.act for cost in costs),
+        env_us=1e6 * median(cost.step for cost in costs),
         steps_per_cpu_s=bench.num_envs / collect,
         env="snake",
         obs=OBS,
         num_envs=bench.num_envs,
         update_steps=bench.update_steps,
-        rollouts=count,
+        rollouts=trial.comparison.turns - 1,
         slices=bench.slices,
     )
 
 
 def _config(bench: RolloutBench) -> TrainConfig:
+    from briskrl.algos.ppo.config import PPOConfig
+    from briskrl.envs.snake.config import SnakeConfig
+    from briskrl.training.config import TrainConfig
+    from briskrl.training.resolve import complete
+
     return complete(
         TrainConfig(
             env="snake",
@@ -97,99 +142,112 @@ def _config(bench: RolloutBench) -> TrainConfig:
     )
 
 
-def _stretch(trial: Trial, seconds: float) -> NDArray[np.float64]:
-    """Costs (M, 3) of turns that take about so many CPU seconds together."""
-    turns = [trial.turn()]
-    while sum(map(sum, turns)) < seconds:
-        turns.append(trial.turn())
-    return np.array(turns)
-
-
-class Trial:
-    """A session between two rollouts, and spare rows for doing a rollout's calls again."""
+class RolloutTrial:
+    """A trainer between two rollouts, and spare rows to repeat the calls of a rollout into."""
 
     def __init__(self, trainer: Trainer, steps: int) -> None:
+        from briskrl.memory.rollout import RolloutBuffer
+        from briskrl.training.warmup import warm_up
+
+        assert isinstance(trainer.memory, RolloutBuffer)
+        self.memory = trainer.memory
         self._trainer = trainer
         self._steps = steps
-        self._memory = cast(RolloutMemory, trainer.memory)
         spec, num_envs = trainer.env.env_spec, trainer.config.num_envs
         spare = RolloutBuffer(spec=spec, num_envs=num_envs, steps=steps, reuse=0)
-        self._again = _rows(spare, steps)
-        self._rows = _rows(self._memory, steps)
-        self._memory.clear()
+        self._repeated = _slots(spare, steps)
+        self._slots = _slots(self.memory, steps)
+        self.memory.clear()
         warm_up(trainer)
         for _ in range(FIRST_ROLLOUTS * steps):
             trainer.iterate()
         self._games = trainer.env.get_state()
-        self._numbers = trainer.streams.state()
-        self._turns = 0
+        self._streams = trainer.streams.state()
+        self.comparison = PairedComparison(collect=self._collect, act=self._act, step=self._step)
+        """Vector steps per CPU second."""
 
-    def turn(self) -> tuple[float, float, float]:
-        """CPU seconds of collecting a rollout, of its calls of `act` and of its steps.
+    def take_turn(self) -> None:
+        """Collect the next rollout, then measure collecting it again, acting alone and stepping.
 
-        The rollout is collected once before, so that all three do what has been done already; which
-        of them comes first changes from turn to turn, as it finds other things in the caches.
+        All three then repeat calls that were made before, so that none of them has the cost of the
+        first time alone.
         """
         self._games = self._trainer.env.get_state()
-        self._numbers = self._trainer.streams.state()
+        self._streams = self._trainer.streams.state()
         self._collect()
-        cost = [0.0, 0.0, 0.0]
-        parts = (self._collect, self._act, self._step)
-        for k in range(3):
-            which = (k + self._turns) % 3
-            cost[which] = parts[which]()
-        self._turns += 1
-        self._compare()
-        self._memory.next_rollout()
-        return cost[0], cost[1], cost[2]
+        self.comparison.take_turn()
+        self._check()
+        self.memory.next_rollout()
+
+    def measure(self, seconds: float) -> StepCost:
+        """Mean cost over turns that take about `seconds` of CPU time together."""
+        rates, first, spent = self.comparison.rates, self.comparison.turns, 0.0
+        while spent < seconds:
+            self.take_turn()
+            spent += sum(self._steps / rates[name][-1] for name in rates)
+        return StepCost(*(fmean(1 / rate for rate in rates[name][first:]) for name in rates))
 
     def _collect(self) -> float:
-        self._trainer.streams.load_state(self._numbers)
+        self._trainer.streams.load_state(self._streams)
         self._set_games()
-        # The row that is acted on first is still there.
-        self._memory.clear()
+        # The row that is acted on first is kept.
+        self.memory.clear()
         collect = self._trainer.collector.collect
         begin = process_time()
         for _ in range(self._steps):
             collect()
-        return process_time() - begin
+        return self._rate(begin)
 
     def _set_games(self) -> None:
         self._trainer.env.set_state(self._games)
         self._trainer.env.drain_stats()
 
     def _act(self) -> float:
-        self._trainer.streams.load_state(self._numbers)
+        self._trainer.streams.load_state(self._streams)
         act, counters = self._trainer.algo.act, self._trainer.counters
         begin = process_time()
-        for row, again in zip(self._rows, self._again, strict=True):
-            act(row.before.obs, row.before.mask, counters, again.decision)
-        return process_time() - begin
+        for slot, again in zip(self._slots, self._repeated, strict=True):
+            act(slot.before.obs, slot.before.mask, counters, again.decision)
+        return self._rate(begin)
 
     def _step(self) -> float:
         self._set_games()
         step_into = self._trainer.env.step_into
         begin = process_time()
-        for row, again in zip(self._rows, self._again, strict=True):
-            step_into(row.decision.action, again.after)
-        return process_time() - begin
+        for slot, again in zip(self._slots, self._repeated, strict=True):
+            step_into(slot.decision.action, again.after)
+        return self._rate(begin)
 
-    def _compare(self) -> None:
-        """Refuse figures of calls that were not the same."""
-        for row, again in zip(self._rows, self._again, strict=True):
+    def _rate(self, begin: float) -> float:
+        return per_second(self._steps, process_time() - begin)
+
+    def _check(self) -> None:
+        """Raise an error if the repeated calls had another result."""
+        import numpy as np
+
+        for slot, again in zip(self._slots, self._repeated, strict=True):
             same = (
-                np.array_equal(row.decision.action, again.decision.action)
-                and np.array_equal(row.after.obs, again.after.obs)
-                and np.array_equal(row.after.reward, again.after.reward)
+                np.array_equal(slot.decision.action, again.decision.action)
+                and np.array_equal(slot.after.obs, again.after.obs)
+                and np.array_equal(slot.after.reward, again.after.reward)
             )
             if not same:
-                raise BriskError("Doing a rollout's calls again came to another result.")
+                raise BriskError("Repeating the calls of a rollout had a different result.")
 
 
-def _rows(memory: RolloutMemory, steps: int) -> list[StepSlot]:
-    """The rows of the rollout that an empty memory is about to hold."""
-    rows = []
+def _slots(memory: RolloutMemory, steps: int) -> list[StepSlot]:
+    """The step slots of the rollout that an empty memory is about to hold."""
+    slots = []
     for _ in range(steps):
-        rows.append(memory.next_slot())
+        slots.append(memory.next_slot())
         memory.advance()
-    return rows
+    return slots
+
+
+COMMAND = BenchCommand(
+    DESCRIPTION,
+    EXAMPLES,
+    RolloutBench,
+    measure_rollout,
+    lambda bench: (bench.slices + 1) * bench.seconds + 5,
+)

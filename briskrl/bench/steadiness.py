@@ -1,10 +1,10 @@
-"""Old against fresh in alternating turns: the steadiness of a run on a machine that is not steady.
+"""Does a run slow down, or start slowly? Compare it with replicas of itself in alternating slices.
 
-What a step costs changes by some per cent within seconds on a shared machine, so two stretches of
-one run that lie seconds apart cannot be compared. Here the run that is measured meets fresh
-processes that train the same run from its beginning. They take turns of a fraction of a second, the
-one that waits sleeps, and every CPU second of the compared stretches counts on its side. Cores
-differ too, so all of them share the core that the run was on.
+On a shared machine the cost of a step changes by some percent within seconds, so two parts of one
+run that are seconds apart cannot be compared. Instead the run alternates with a replica: a child
+process that trains the same run from its start. Slices take a fraction of a second, the waiting
+side sleeps, and all CPU time of the compared parts counts. Cores differ too, so both sides share
+one core.
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ from briskrl.bench.stopwatch import Stopwatch
 from briskrl.core.phase import Phase
 from briskrl.training.recorder import RunRecorder
 
-STARTS = 4
-"""Fresh processes whose first episodes are compared with the steady state."""
-EARLY_TURN_S, LATE_TURN_S, APPROACH_TURN_S = 0.01, 0.02, 0.5
-"""CPU seconds per turn: in the first episodes, in the fifths, and on the way there.
+MAX_STARTS = 4
+"""Replicas whose first episodes are compared with the steady state."""
+EARLY_SLICE_S, LATE_SLICE_S, APPROACH_SLICE_S = 0.01, 0.02, 0.5
+"""CPU seconds per slice: in the first episodes, in the compared fifths, and between them.
 
-Measured with six starts each: the ratio of one start varies by 0.05 with turns of 0.1 s, by 0.015
-with turns of 0.01 s.
+Measured with six starts each: the ratio of one start varies by 0.05 with slices of 0.1 s and by
+0.015 with slices of 0.01 s.
 """
-FEWEST_ITERATIONS = 8
+MIN_ITERATIONS = 8
 """Shorter fifths are not compared."""
 
 T = TypeVar("T")
 Iterations = Generator[None, None, T]
-"""Something that goes on for several iterations of the run; each yield is one of them."""
+"""Part of the schedule that spans several iterations of the run; each yield is one iteration."""
 
 
 @dataclass(slots=True)
-class Beginning:
-    """How the run began, which is how fresh ones will begin."""
+class Start:
+    """How the run started; its replicas start the same way."""
 
-    learning: int | None = None
+    first_update: int | None = None
     """Iteration of the first update."""
     episodes: int = 0
     """Episodes that had ended by then."""
-    length: int | None = None
-    """Iteration in which the first episodes were over."""
-    pace_s: float = 0.0
+    early_end: int | None = None
+    """Iteration in which the last of the first episodes ended."""
+    iteration_s: float = 0.0
     """CPU seconds per iteration in the second fifth."""
 
 
 class SteadinessHook:
-    """A training hook that lets fresh processes train in turns with the run it is called for.
+    """A training hook that alternates the run with replicas of it.
 
-    The run trains two fifths alone. In its third fifth it meets the first episodes of fresh
-    processes. The last of these trains its first fifth beside the run's fourth, and its second
-    fifth beside the run's last.
+    The run trains two fifths alone. Its third fifth alternates with the first episodes of replicas.
+    The last replica trains its first fifth beside the run's fourth, and its second fifth beside the
+    run's last.
 
     Args:
         iterations: Length of the run.
-        episodes: How many episodes after the first update are the first ones.
-        folder: Where fresh runs may put their folders.
+        episodes: Number of episodes after the first update that count as the first ones.
+        folder: Where replicas create their run folders.
     """
 
     def __init__(self, *, iterations: int, episodes: int, folder: Path) -> None:
@@ -73,126 +73,128 @@ class SteadinessHook:
         self._fifth = iterations // 5
         self._episodes = episodes
         self._folder = folder
-        self._plan: Iterations[None] | None = None
+        self._schedule: Iterations[None] | None = None
         self.starts: list[list[CostPair]] = []
-        """Turns of the steady state and of first episodes, one list per fresh process."""
+        """Slices of the steady state and of first episodes, one list per replica."""
         self.late: list[CostPair] = []
-        """Turns of the last fifth and of a second fifth: all of both, or none."""
+        """Slices of the last fifth and of a replica's second fifth: all of both, or none."""
         self.paused = Stopwatch()
-        """Time that passed in the run while it was another's turn."""
+        """Time during which the run waited for a replica."""
 
     def __call__(self, run: RunRecorder) -> None:
-        """Let others have their turns if it is time."""
-        if self._plan is None:
-            self._plan = self._follow(run)
-        next(self._plan, None)
+        """Run slices of a replica when the schedule calls for them."""
+        if self._schedule is None:
+            self._schedule = self._follow(run)
+        next(self._schedule, None)
 
     def close(self) -> None:
-        """End the other process, if there is one; may be called twice."""
-        if self._plan is not None:
-            self._plan.close()
+        """End the replica, if there is one; may be called twice."""
+        if self._schedule is not None:
+            self._schedule.close()
 
     def _follow(self, run: RunRecorder) -> Iterations[None]:
         fifth = self._fifth
-        begin = yield from self._alone(run)
+        start = yield from self._train_alone(run)
         with one_core(run.trainer.config.num_threads), ExitStack() as stack:
-            fresh = yield from self._meet_starts(run, stack, begin)
+            replica = yield from self._compare_starts(run, stack, start)
             yield from _until(run, 3 * fifth)
-            if begin.learning is None or begin.learning > fifth or fifth < FEWEST_ITERATIONS:
+            first = start.first_update
+            if first is None or first > fifth or fifth < MIN_ITERATIONS:
                 return
-            fresh = fresh or self._start(run, stack)
-            yield from self._approach(run, fresh, begin)
-            self.late = yield from self._meet_fifth(run, fresh, begin)
+            replica = replica or self._new_replica(run, stack)
+            yield from self._approach(run, replica, start)
+            self.late = yield from self._compare_fifths(run, replica, start)
 
-    def _alone(self, run: RunRecorder) -> Iterations[Beginning]:
-        """Train two fifths and see how long things take."""
-        counters, fifth, seen, cpu_s = run.trainer.counters, self._fifth, Beginning(), 0.0
+    def _train_alone(self, run: RunRecorder) -> Iterations[Start]:
+        """Train two fifths; returns when things happened and what an iteration costs."""
+        counters, fifth, seen, cpu_s = run.trainer.counters, self._fifth, Start(), 0.0
         while counters.iterations < 2 * fifth:
             if counters.iterations == fifth:
                 cpu_s = process_time()
-            if seen.learning is None and counters.updates:
-                seen.learning, seen.episodes = counters.iterations, counters.episodes
+            if seen.first_update is None and counters.updates:
+                seen.first_update, seen.episodes = counters.iterations, counters.episodes
             first_over = counters.episodes >= seen.episodes + self._episodes
-            if seen.length is None and seen.learning is not None and first_over:
-                seen.length = counters.iterations
+            if seen.early_end is None and seen.first_update is not None and first_over:
+                seen.early_end = counters.iterations
             yield
-        seen.pace_s = (process_time() - cpu_s) / max(1, fifth)
+        seen.iteration_s = (process_time() - cpu_s) / max(1, fifth)
         return seen
 
-    def _meet_starts(
-        self, run: RunRecorder, stack: ExitStack, begin: Beginning
+    def _compare_starts(
+        self, run: RunRecorder, stack: ExitStack, start: Start
     ) -> Iterations[ReplicaProcess | None]:
-        """Meet the first episodes of as many fresh runs as there is room for; returns the last."""
-        fresh, end = None, 3 * self._fifth
+        """Alternate with the first episodes of replicas while time is left; returns the last."""
+        replica, end = None, 3 * self._fifth
         while (
-            len(self.starts) < STARTS
-            and begin.length is not None
-            # The same run from the same seed takes as many iterations as here.
-            and run.trainer.counters.iterations + begin.length <= end
+            len(self.starts) < MAX_STARTS
+            and start.early_end is not None
+            # The same run from the same seed takes as many iterations as this one did.
+            and run.trainer.counters.iterations + start.early_end <= end
         ):
-            fresh = self._start(run, stack)
-            self.starts.append((yield from self._meet_start(run, fresh, begin)))
-        return fresh
+            replica = self._new_replica(run, stack)
+            self.starts.append((yield from self._compare_start(run, replica, start)))
+        return replica
 
-    def _meet_start(
-        self, run: RunRecorder, fresh: ReplicaProcess, begin: Beginning
+    def _compare_start(
+        self, run: RunRecorder, replica: ReplicaProcess, start: Start
     ) -> Iterations[list[CostPair]]:
-        size, length = _iterations(EARLY_TURN_S, begin), begin.length or 0
-        while not fresh.at.updates:
-            self._turn(run, fresh, 1)
+        size, early_end = _slice_size(EARLY_SLICE_S, start), start.early_end or 0
+        while not replica.progress.updates:
+            self._train_replica(run, replica, 1)
             yield
-        # The turn that did the very first update is the first one to count.
-        replica_s = fresh.at.cpu_s
+        # The slice with the first update is the first one that counts.
+        replica_s = replica.progress.cpu_s
         pairs = [CostPair((yield from _cost(1)), replica_s)]
-        until = fresh.at.episodes + self._episodes
-        while fresh.at.episodes < until:
-            # A turn beyond the first episodes would use up iterations that the last fifth needs.
-            count = max(1, min(size, length - fresh.at.iterations))
-            pairs.append((yield from self._pair(run, fresh, count, swap=len(pairs) % 2 == 0)))
+        until = replica.progress.episodes + self._episodes
+        while replica.progress.episodes < until:
+            # A slice beyond the first episodes would use up iterations that the last fifth needs.
+            count = max(1, min(size, early_end - replica.progress.iterations))
+            pairs.append((yield from self._pair(run, replica, count, swap=len(pairs) % 2 == 0)))
         return pairs
 
     def _approach(
-        self, run: RunRecorder, fresh: ReplicaProcess, begin: Beginning
+        self, run: RunRecorder, replica: ReplicaProcess, start: Start
     ) -> Iterations[None]:
-        """Bring the fresh run to its second fifth and this one to its last."""
-        size = _iterations(APPROACH_TURN_S, begin)
+        """Train the replica up to its second fifth and the run up to its last."""
+        size = _slice_size(APPROACH_SLICE_S, start)
         counters, last = run.trainer.counters, self._total - self._fifth
-        while fresh.at.iterations < self._fifth:
-            self._turn(run, fresh, min(size, self._fifth - fresh.at.iterations))
+        while replica.progress.iterations < self._fifth:
+            left = self._fifth - replica.progress.iterations
+            self._train_replica(run, replica, min(size, left))
             yield from _until(run, min(counters.iterations + size, last))
         yield from _until(run, last)
 
-    def _meet_fifth(
-        self, run: RunRecorder, fresh: ReplicaProcess, begin: Beginning
+    def _compare_fifths(
+        self, run: RunRecorder, replica: ReplicaProcess, start: Start
     ) -> Iterations[list[CostPair]]:
-        size, pairs, left = _iterations(LATE_TURN_S, begin), list[CostPair](), self._fifth
+        size, pairs, left = _slice_size(LATE_SLICE_S, start), list[CostPair](), self._fifth
         while left:
             count = min(size, left)
-            pairs.append((yield from self._pair(run, fresh, count, swap=len(pairs) % 2 == 1)))
+            pairs.append((yield from self._pair(run, replica, count, swap=len(pairs) % 2 == 1)))
             left -= count
         return pairs
 
     def _pair(
-        self, run: RunRecorder, fresh: ReplicaProcess, count: int, *, swap: bool
+        self, run: RunRecorder, replica: ReplicaProcess, count: int, *, swap: bool
     ) -> Iterations[CostPair]:
-        """A turn of each; swapping every other pair keeps a drift of the machine out."""
+        """A slice of each; callers swap the order in every other pair, so that drift cancels."""
         if swap:
-            self._turn(run, fresh, count)
+            self._train_replica(run, replica, count)
         run_s = yield from _cost(count)
         if not swap:
-            self._turn(run, fresh, count)
-        return CostPair(run_s, fresh.at.cpu_s)
+            self._train_replica(run, replica, count)
+        return CostPair(run_s, replica.progress.cpu_s)
 
-    def _start(self, run: RunRecorder, stack: ExitStack) -> ReplicaProcess:
-        """A fresh process instead of the one before."""
+    def _new_replica(self, run: RunRecorder, stack: ExitStack) -> ReplicaProcess:
+        """Start a replica in place of the previous one."""
         with self._pause(run):
             stack.close()
-            folder = self._folder / f"fresh-{len(self.starts)}"
+            folder = self._folder / f"replica-{len(self.starts)}"
             return stack.enter_context(ReplicaProcess(run.folder.config_path, folder))
 
-    def _turn(self, run: RunRecorder, fresh: ReplicaProcess, count: int) -> None:
+    def _train_replica(self, run: RunRecorder, replica: ReplicaProcess, count: int) -> None:
         with self._pause(run):
-            fresh.turn(count)
+            replica.train(count)
 
     @contextmanager
     def _pause(self, run: RunRecorder) -> Iterator[None]:
@@ -202,7 +204,7 @@ class SteadinessHook:
 
 @contextmanager
 def one_core(threads: int) -> Iterator[None]:
-    """Stay on this core, and processes begun meanwhile too; not where threads need several."""
+    """Pin this process and children started meanwhile to its current core, unless threaded."""
     if threads > 1 or not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -220,13 +222,13 @@ def _until(run: RunRecorder, iteration: int) -> Iterations[None]:
 
 
 def _cost(count: int) -> Iterations[float]:
-    """CPU seconds of the next iterations."""
+    """CPU seconds of the next `count` iterations."""
     begin = process_time()
     for _ in range(count):
         yield
     return process_time() - begin
 
 
-def _iterations(cpu_s: float, begin: Beginning) -> int:
-    """Iterations that take about as long."""
-    return max(1, round(cpu_s / max(begin.pace_s, 1e-9)))
+def _slice_size(cpu_s: float, start: Start) -> int:
+    """Number of iterations that take about `cpu_s`."""
+    return max(1, round(cpu_s / max(start.iteration_s, 1e-9)))

@@ -1,4 +1,4 @@
-"""Wall and CPU time of the stretches that count, added up."""
+"""Total wall and CPU time of the parts of a benchmark that count."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import TracebackType
 
 
 class Stopwatch:
-    """Adds up the time spent inside it; CPU time is that of all threads of the process."""
+    """A context manager that adds up the time spent inside; CPU time includes all threads."""
 
     def __init__(self) -> None:
         self.wall_s = 0.0
@@ -24,12 +24,12 @@ class Stopwatch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # CPU time first: reading it is the dearer call.
+        # CPU time first: reading it is the more expensive call.
         cpu, wall = process_time(), perf_counter()
         self.wall_s += wall - self._begin[0]
         self.cpu_s += cpu - self._begin[1]
 
 
 def per_second(count: float, seconds: float) -> float:
-    """A rate; the span is at least a nanosecond, so that a tiny budget divides by no zero."""
+    """A rate; times below a nanosecond count as one, so that this never divides by zero."""
     return count / max(seconds, 1e-9)

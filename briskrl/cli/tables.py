@@ -1,4 +1,4 @@
-"""What benchmarks print: a table of their figures, or one JSON object."""
+"""Tables: figures of a benchmark, options of a config class."""
 
 from __future__ import annotations
 
@@ -13,32 +13,47 @@ from briskrl.core.config import field_defaults, field_docs
 from briskrl.core.format import columns, count, shares
 
 
-def print_result(measure: Callable[[], Any], *, as_json: bool, wait_s: float) -> int:
-    """Measure, and print what came out."""
-    if sys.stderr.isatty():
-        print(f"measuring, about {wait_s:.0f} s of CPU ...", file=sys.stderr, flush=True)
-    figures = asdict(measure())
+def print_result(
+    measure: Callable[[], Any],
+    *,
+    as_json: bool,
+    cpu_seconds: float,
+    to_text: Callable[[Any], str] | None = None,
+) -> int:
+    """Run a benchmark and print its figures.
+
+    Args:
+        measure: Returns the figures, a dataclass.
+        as_json: Print one JSON object instead of text.
+        cpu_seconds: Expected duration, shown while measuring; 0 shows nothing.
+        to_text: Formats the figures; by default a table with one figure per row.
+    """
+    if cpu_seconds and sys.stderr.isatty():
+        print(f"measuring, about {cpu_seconds:.0f} s of CPU ...", file=sys.stderr, flush=True)
+    figures = measure()
     if as_json:
-        print(json.dumps(figures, allow_nan=False), flush=True)
+        print(json.dumps(asdict(figures), allow_nan=False), flush=True)
+    elif to_text is not None:
+        print(to_text(figures), flush=True)
     else:
-        print(columns(list(_rows(figures))), flush=True)
+        print(columns(list(_rows(asdict(figures)))), flush=True)
     return 0
 
 
 def _rows(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Names and values for a table; figures inside figures have names with dots."""
+    """Names and values for a table; nested figures have dotted names."""
     for name, value in figures.items():
         if isinstance(value, dict) and name != "phases":
             yield from _rows(value, f"{prefix}{name}.")
         else:
-            yield prefix + name, _show(name, value)
+            yield prefix + name, _format(name, value)
 
 
-def _show(name: str, value: object) -> str:
+def _format(name: str, value: object) -> str:
     if isinstance(value, dict):
         return shares(value)
     if isinstance(value, tuple):
-        return ", ".join(_show(name, part) for part in value)
+        return ", ".join(_format(name, part) for part in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -49,7 +64,7 @@ def _show(name: str, value: object) -> str:
 
 
 def options(cls: type, preset: Mapping[str, object] | None = None) -> str:
-    """The fields of a config class with their defaults and help, one to a line."""
+    """The fields of a config class with their defaults and help, one per line."""
     defaults, docs = field_defaults(cls) | dict(preset or {}), field_docs(cls)
     rows = [(flag_name(name), show(value), docs.get(name, "")) for name, value in defaults.items()]
     return columns(rows)

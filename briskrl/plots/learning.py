@@ -22,8 +22,8 @@ from briskrl.training.storage.run_dir import RunDir
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from briskrl.bench.learning import Curve
     from briskrl.bench.ratio import RatioFigures
+    from briskrl.bench.train_loop import Curve
 
 SUFFIXES = (".svg", ".png", ".pdf")
 POINTS = 60

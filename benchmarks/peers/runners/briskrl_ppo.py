@@ -1,23 +1,22 @@
-"""Our training loop as a process that is measured beside other libraries' (see `runners`).
-
-Arguments: the file of a config and the run folder to make follow.
-"""
+"""Our PPO training loop as a runner; arguments: a config file and the run folder to create."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from runner_protocol import serve
+
 from briskrl import __version__
 from briskrl.bench.train_loop import BenchTrainLoop
 from briskrl.training.resolve import load_config
 
 
-class Rounds:
-    """The loop, in rounds of a rollout and all that is learnt from it.
+class Training:
+    """The loop in rounds of a rollout and the learning from it.
 
     Args:
-        loop: Not yet prepared; the first round does that too.
+        loop: Not yet prepared; the first round prepares it.
     """
 
     def __init__(self, loop: BenchTrainLoop) -> None:
@@ -25,25 +24,23 @@ class Rounds:
         self._ready = False
 
     def train(self, rounds: int) -> float | None:
-        """Train so many rounds; returns the mean return of the newest episodes."""
+        """Train a number of rounds; returns the mean return of recent episodes."""
         if not self._ready:
             self._ready = True
-            # Updates begin with the first full rollout.
+            # Preparing ends with the first updates, which is one round.
             self._loop.prepare()
             rounds -= 1
-        self._loop.advance(rounds)
+        self._loop.train_rounds(rounds)
         return self._loop.recent.mean_return
 
 
 def main(config: str, folder: str) -> None:
-    """Train by orders."""
-    from runner_protocol import serve
-
+    """Train on request."""
     settings = load_config(config)
     loop = BenchTrainLoop(settings, Path(folder))
     rollout = settings.num_envs * settings.algo_config.update_steps
-    rounds = Rounds(loop)
-    serve(f"briskrl {__version__}", rounds.train, rollout=rollout, note=lambda: loop.engine)
+    training = Training(loop)
+    serve(f"briskrl {__version__}", training.train, rollout=rollout, note=lambda: loop.engine)
 
 
 if __name__ == "__main__":

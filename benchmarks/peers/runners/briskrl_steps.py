@@ -1,7 +1,4 @@
-"""Our CartPole as a process that is measured beside other libraries' (see `runners`).
-
-Arguments: the settings follow, as JSON.
-"""
+"""Our CartPole as a runner that steps with random actions."""
 
 from __future__ import annotations
 
@@ -16,32 +13,33 @@ from briskrl.envs.make import make_env
 
 
 class Games:
-    """Games that are stepped by random actions, the same in every round.
+    """Games stepped with a table of random actions, the same in every round.
 
     Args:
-        settings: See `stepping`.
+        settings: See `measure_env_steps`.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
         count = settings["num_envs"]
         config = CartPoleConfig(max_steps=settings["max_steps"])
-        self._env = make_env("cartpole", count, config, settings["threads"])
-        self._out = StepBuffers.allocate(self._env.env_spec, count)
-        self._env.start(settings["seed"], self._out)
+        self.env = make_env("cartpole", count, config, settings["threads"])
+        self.out = StepBuffers.allocate(self.env.env_spec, count)
+        self.env.start(settings["seed"], self.out)
         rng = np.random.default_rng(settings["seed"])
         self._actions = rng.integers(0, 2, (settings["update_steps"], count))
 
     def step(self, rounds: int) -> None:
-        """Take every action of the table so many times."""
+        """Take every action of the table `rounds` times."""
         for _ in range(rounds):
             for action in self._actions:
-                self._env.step_into(action, self._out)
-            # As many episodes end as may not be kept for later.
-            self._env.drain_stats()
+                self.env.step_into(action, self.out)
+            # The log of ended episodes is bounded, so it is emptied in every round.
+            self.env.drain_stats()
 
 
 def main() -> None:
-    """Step by orders."""
+    """Step on request."""
+    # Importing the protocol redirects standard output, which only a runner should do.
     from runner_protocol import serve, settings
 
     found = settings()

@@ -1,4 +1,4 @@
-"""EnvPool's CartPole, stepped by random actions, all games at once."""
+"""EnvPool's CartPole, all games stepped at once with random actions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runner_protocol import serve, settings
 
 
 def main() -> None:
-    """Step by orders."""
+    """Step on request."""
     found = settings()
     count, steps = found["num_envs"], found["update_steps"]
     env = envpool.make_gymnasium(

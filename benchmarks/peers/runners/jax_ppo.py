@@ -1,8 +1,8 @@
 """PPO on CartPole as one compiled JAX program: games, rollout, advantages, epochs and Adam.
 
-This is how the fastest JAX trainers work: nothing comes back to Python within a round. Games end as
-Gymnasium's do; as is usual there, a game that was cut off counts as ended for the advantages, which
-is less work than to look at its last observation.
+This is how the fastest JAX trainers work: a round never returns to Python. Games end as Gymnasium's
+do. As usual in such trainers, truncated games count as terminated in the advantages, which is
+cheaper than evaluating their last observation.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ Params = Any
 
 
 class Games(NamedTuple):
-    """N carts: their four numbers (N, 4), and the steps (N,) of their episodes."""
+    """N games: states (N, 4) and steps (N,) of their episodes."""
 
     state: jax.Array
     steps: jax.Array
 
 
 def begin_games(key: jax.Array, num_envs: int) -> Games:
-    """Carts near the middle with their poles almost upright."""
+    """New games: carts near the center with almost upright poles."""
     state = jax.random.uniform(key, (num_envs, 4), minval=-0.05, maxval=0.05)
     return Games(state, jnp.zeros(num_envs, jnp.int32))
 
 
 def step_games(games: Games, action: jax.Array, fresh: jax.Array) -> tuple[Games, jax.Array]:
-    """Push every cart, and put new ones (N, 4) where episodes end; also where that was."""
+    """Step all games, replacing ended ones by `fresh` (N, 4); also returns which ended (N,)."""
     _, speed, angle, spin = games.state.T
     sine, cosine = jnp.sin(angle), jnp.cos(angle)
     force = jnp.where(action == 1, 10.0, -10.0)
@@ -48,7 +48,7 @@ def step_games(games: Games, action: jax.Array, fresh: jax.Array) -> tuple[Games
 
 
 def build_network(key: jax.Array, widths: list[int], last: float) -> Params:
-    """Dense layers with orthogonal weights; those of the last are scaled by `last`."""
+    """Dense layers with orthogonal weights; `last` is the gain of the last layer."""
     gains = [2**0.5] * (len(widths) - 2) + [last]
     keys = jax.random.split(key, len(gains))
     return [
@@ -58,7 +58,7 @@ def build_network(key: jax.Array, widths: list[int], last: float) -> Params:
 
 
 def outputs(network: Params, obs: jax.Array) -> jax.Array:
-    """What a network answers to observations (M, 4)."""
+    """Outputs of a network for observations (M, 4)."""
     activation = {"tanh": jnp.tanh, "relu": jax.nn.relu}[SETTINGS["activation"]]
     for weights, biases in network[:-1]:
         obs = activation(obs @ weights + biases)
@@ -67,35 +67,37 @@ def outputs(network: Params, obs: jax.Array) -> jax.Array:
 
 
 def log_prob_of(log_probs: jax.Array, action: jax.Array) -> jax.Array:
-    """The entries (M,) of the actions taken; a sum, as compilers like it better than a lookup."""
+    """Log-probabilities (M,) of the actions; a masked sum compiles better than a lookup."""
     return (log_probs * jax.nn.one_hot(action, log_probs.shape[-1])).sum(-1)
 
 
 def loss(params: Params, batch: tuple[jax.Array, ...]) -> jax.Array:
-    """PPO's clipped loss with values and entropy."""
+    """PPO's clipped loss with value loss and entropy bonus."""
     obs, action, old_log_prob, advantage, target = batch
     if SETTINGS["normalize_advantage"]:
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
     log_probs = jax.nn.log_softmax(outputs(params["policy"], obs))
     ratio = jnp.exp(log_prob_of(log_probs, action) - old_log_prob)
     clip = SETTINGS["clip"]
-    gain = jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - clip, 1 + clip) * advantage).mean()
+    surrogate = jnp.minimum(
+        ratio * advantage, jnp.clip(ratio, 1 - clip, 1 + clip) * advantage
+    ).mean()
     values = outputs(params["values"], obs)[:, 0]
     entropy = -(jnp.exp(log_probs) * log_probs).sum(-1).mean()
-    miss = jnp.square(values - target).mean()
-    return SETTINGS["value_coef"] * miss - gain - SETTINGS["entropy_coef"] * entropy
+    value_loss = jnp.square(values - target).mean()
+    return SETTINGS["value_coef"] * value_loss - surrogate - SETTINGS["entropy_coef"] * entropy
 
 
 class Adam(NamedTuple):
-    """The optimizer's running means, and its number of steps."""
+    """Adam's running means and number of steps."""
 
     mean: Params
     square: Params
     count: jax.Array
 
 
-def descend(params: Params, adam: Adam, gradient: Params) -> tuple[Params, Adam]:
-    """One step of Adam along the clipped gradient."""
+def adam_step(params: Params, adam: Adam, gradient: Params) -> tuple[Params, Adam]:
+    """One step of Adam with the clipped gradient."""
     norm = jnp.sqrt(sum(jnp.sum(g * g) for g in jax.tree.leaves(gradient)))
     scale = jnp.minimum(1.0, SETTINGS["max_grad_norm"] / (norm + 1e-6))
     gradient = jax.tree.map(lambda g: g * scale, gradient)
@@ -103,14 +105,14 @@ def descend(params: Params, adam: Adam, gradient: Params) -> tuple[Params, Adam]
     mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, adam.mean, gradient)
     square = jax.tree.map(lambda s, g: 0.999 * s + 0.001 * g * g, adam.square, gradient)
     rate = SETTINGS["lr"] * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
-    # The same as bias correction of both means, with eps scaled likewise.
+    # Equals bias correction of both means with the usual eps.
     eps = SETTINGS["adam_eps"] * jnp.sqrt(1 - 0.999**count)
     params = jax.tree.map(lambda p, m, s: p - rate * m / (jnp.sqrt(s) + eps), params, mean, square)
     return params, Adam(mean, square, count)
 
 
 def collect(params: Params, games: Games, key: jax.Array) -> Any:
-    """The games after a rollout, and its steps (T, N, ...) in order."""
+    """The games after a rollout, and its steps (T, N, ...)."""
     num_envs, steps = SETTINGS["num_envs"], SETTINGS["update_steps"]
 
     def one(games: Games, key: jax.Array) -> tuple[Games, Any]:
@@ -121,8 +123,8 @@ def collect(params: Params, games: Games, key: jax.Array) -> Any:
         fresh = begin_games(begin, num_envs).state
         after, ended = step_games(games, action, fresh)
         length = jnp.where(ended, games.steps + 1, 0)
-        seen = (games.state, action, log_prob_of(log_probs, action), values, ended, length)
-        return after, seen
+        step = (games.state, action, log_prob_of(log_probs, action), values, ended, length)
+        return after, step
 
     return jax.lax.scan(one, games, jax.random.split(key, steps))
 
@@ -133,9 +135,9 @@ def advantages(values: jax.Array, ended: jax.Array, last: jax.Array) -> jax.Arra
 
     def one(carry: Any, step: Any) -> tuple[Any, jax.Array]:
         advantage, next_value = carry
-        value, over = step
-        goes_on = 1.0 - over
-        advantage = 1.0 + gamma * next_value * goes_on - value + decay * goes_on * advantage
+        value, done = step
+        not_done = 1.0 - done
+        advantage = 1.0 + gamma * next_value * not_done - value + decay * not_done * advantage
         return (advantage, value), advantage
 
     first = (jnp.zeros_like(last), last)
@@ -155,10 +157,10 @@ def one_round(carry: Any, _: None) -> tuple[Any, Any]:
     steps = (obs, action, log_prob, advantage, advantage + values)
     flat = jax.tree.map(lambda a: a.reshape(size, *a.shape[2:]), steps)
 
-    def minibatch(carry: Any, chosen: jax.Array) -> tuple[Any, None]:
+    def minibatch(carry: Any, indices: jax.Array) -> tuple[Any, None]:
         params, adam = carry
-        gradient = jax.grad(loss)(params, jax.tree.map(lambda a: a[chosen], flat))
-        return descend(params, adam, gradient), None
+        gradient = jax.grad(loss)(params, jax.tree.map(lambda a: a[indices], flat))
+        return adam_step(params, adam, gradient), None
 
     def epoch(carry: Any, key: jax.Array) -> Any:
         order = jax.random.permutation(key, size).reshape(parts, -1)
@@ -170,7 +172,7 @@ def one_round(carry: Any, _: None) -> tuple[Any, Any]:
 
 
 @partial(jax.jit, donate_argnums=0)
-def play_and_learn(carry: Any) -> tuple[Any, Any]:
+def train_round(carry: Any) -> tuple[Any, Any]:
     """One round in one compiled call."""
     return one_round(carry, None)
 
@@ -190,14 +192,14 @@ class Training:
         self._carry = (params, adam, begin_games(games, SETTINGS["num_envs"]), key)
 
     def train(self, rounds: int) -> float | None:
-        """Train so many rounds; returns the mean return of the episodes that ended."""
-        told = []
+        """Train a number of rounds; returns the mean return of ended episodes."""
+        results = []
         for _ in range(rounds):
-            self._carry, ended = play_and_learn(self._carry)
-            told.append(ended)
-        # Rounds are computed in the background; their figures are there when they are done.
+            self._carry, ended = train_round(self._carry)
+            results.append(ended)
+        # JAX computes rounds asynchronously; reading their results waits for them.
         steps, episodes = (
-            sum(float(part) for part in column) for column in zip(*told, strict=True)
+            sum(float(part) for part in column) for column in zip(*results, strict=True)
         )
         jax.block_until_ready(self._carry)
         return steps / episodes if episodes else None

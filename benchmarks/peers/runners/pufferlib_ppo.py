@@ -1,7 +1,7 @@
 """PufferLib's trainer on its own CartPole in C, in process; its episodes end after 200 steps.
 
-Its trainer has further options that PPO has not (V-trace, prioritized segments, clipped values);
-they are set so that they do nothing where that is possible.
+Its trainer has options beyond PPO (V-trace, prioritized segments, clipped values); they are
+disabled where possible.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from torch import nn
 
 SETTINGS = settings()
 ROLLOUT = SETTINGS["num_envs"] * SETTINGS["update_steps"]
-FAR_AWAY = 10**15
+NEVER = 10**15
 
 
 class Network(nn.Module):
-    """Policy and values apart, in the form that PufferLib expects."""
+    """Separate policy and value networks with the interface that PufferLib expects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Network(nn.Module):
 
 
 def config() -> dict[str, Any]:
-    """The settings in PufferLib's words."""
+    """The settings under PufferLib's names."""
     return {
         "seed": SETTINGS["seed"],
         "learning_rate": SETTINGS["lr"],
@@ -77,8 +77,8 @@ def config() -> dict[str, Any]:
         "prio_alpha": 0.0,
         "prio_beta0": 1.0,
         "batch_size": "auto",
-        "total_timesteps": FAR_AWAY,
-        "checkpoint_interval": FAR_AWAY,
+        "total_timesteps": NEVER,
+        "checkpoint_interval": NEVER,
         "data_dir": os.getcwd(),
         "device": "cpu",
         "cpu_offload": False,
@@ -95,10 +95,10 @@ def config() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Train by orders."""
+    """Train on request."""
     torch.manual_seed(SETTINGS["seed"])
     torch.set_num_threads(SETTINGS["threads"])
-    # It would draw its dashboard a few times per second.
+    # The dashboard would be printed several times per second.
     PuffeRL.print_dashboard = lambda *_, **__: None
     games = {"num_envs": SETTINGS["num_envs"], "report_interval": SETTINGS["update_steps"]}
     envs = pufferlib.vector.make(Cartpole, env_kwargs=games, backend=pufferlib.PufferEnv)

@@ -1,7 +1,7 @@
-"""How a guest takes its orders: rounds to train come in line by line, what they cost goes out.
+"""The child's side of `briskrl.bench.process`, without importing briskrl.
 
-A round is a rollout and all that is learnt from it. Whoever gives the orders measures in turns;
-between two turns a guest sleeps. It leaves when the orders end.
+A runner reads a number of rounds per line and answers with their cost. A round is a rollout and the
+learning from it. Between requests a runner sleeps; it exits when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable
 from time import perf_counter, process_time
 from typing import Any
 
-# Whatever a library prints must not be taken for an answer.
+# Output of a library must not be taken for an answer, so standard output becomes standard error.
 _ANSWERS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
 
 def settings() -> dict[str, Any]:
-    """What to train, from the command line."""
+    """The settings, JSON in the first argument of the script."""
     found: dict[str, Any] = json.loads(sys.argv[1])
     return found
 
@@ -31,22 +31,22 @@ def serve(
     rollout: int,
     note: Callable[[], str] = str,
 ) -> None:
-    """Train one round, tell what starting has cost, then train as ordered.
+    """Train one round, report the cost of the start, then train on request.
 
     Args:
         version: The library and its version.
-        train: Trains so many rounds; returns the mean return of the episodes that ended, if known.
-        rollout: Transitions of a round.
-        note: Gives a word about how it trains, after the first round.
+        train: Trains a number of rounds; returns the mean return of ended episodes, if known.
+        rollout: Transitions per round.
+        note: Called after the first round for a remark, such as the engine in use.
     """
     train(1)
-    _tell({"version": version, "start_cpu_s": process_time(), "note": note()})
-    for order in sys.stdin:
-        rounds = int(order)
+    _answer({"version": version, "start_cpu_s": process_time(), "note": note()})
+    for request in sys.stdin:
+        rounds = int(request)
         wall, cpu = perf_counter(), process_time()
         mean_return = train(rounds)
         cpu_s, wall_s = process_time() - cpu, perf_counter() - wall
-        _tell(
+        _answer(
             {
                 "steps": rounds * rollout,
                 "cpu_s": cpu_s,
@@ -54,9 +54,9 @@ def serve(
                 "mean_return": mean_return,
             }
         )
-    # Libraries may have threads that would keep the process.
+    # Threads of a library would keep the process alive.
     os._exit(0)
 
 
-def _tell(answer: dict[str, Any]) -> None:
-    print(json.dumps(answer), file=_ANSWERS, flush=True)
+def _answer(values: dict[str, Any]) -> None:
+    print(json.dumps(values), file=_ANSWERS, flush=True)

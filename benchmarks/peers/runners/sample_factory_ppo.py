@@ -1,7 +1,7 @@
-"""Sample Factory's PPO on Gymnasium's CartPole, in one process and without asynchrony.
+"""Sample Factory's PPO on Gymnasium's CartPole, synchronously in one process.
 
-Its runner goes on by itself, so orders are waited for in another thread: after the last round that
-was ordered, the runner's own thread is held up until there are more.
+Its runner never returns between rounds, so requests are read in another thread: after the last
+requested round the runner's thread blocks until there are more.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENV = "CartPole-v1"
 
 
 def options(folder: str) -> dict[str, object]:
-    """The settings in Sample Factory's words."""
+    """The settings under Sample Factory's names."""
     return {
         "algo": "APPO",
         "env": ENV,
@@ -71,29 +71,29 @@ def options(folder: str) -> dict[str, object]:
 
 
 def make_env(name: str, *_: object, **__: object) -> Any:
-    """A game; by a name, since the library asks another process what games look like."""
+    """An environment; a module-level function, because the library pickles it."""
     return gymnasium.make(name)
 
 
-class Pace(AlgoObserver):  # type: ignore[misc]
-    """Holds the runner up until rounds are ordered."""
+class RequestObserver(AlgoObserver):  # type: ignore[misc]
+    """Blocks the runner until rounds are requested."""
 
     def __init__(self) -> None:
-        self.orders: Queue[int] = Queue()
+        self.requests: Queue[int] = Queue()
         self.returns: Queue[float | None] = Queue()
         self._left = 0
 
     def train(self, rounds: int) -> float | None:
-        """Have so many rounds trained; for whoever gives orders."""
-        self.orders.put(rounds)
+        """Train a number of rounds; called by the thread that serves requests."""
+        self.requests.put(rounds)
         return self.returns.get()
 
     def wait(self) -> None:
-        """Wait for an order; for the runner."""
-        self._left = self.orders.get()
+        """Wait for a request; called by the runner's thread."""
+        self._left = self.requests.get()
 
     def on_training_step(self, runner: Any, training_iteration_since_resume: int) -> None:
-        """A round is over."""
+        """Called after every round."""
         self._left -= 1
         if self._left == 0:
             ended = runner.policy_avg_stats.get("reward", [[]])[0]
@@ -102,7 +102,7 @@ class Pace(AlgoObserver):  # type: ignore[misc]
 
 
 def main() -> None:
-    """Train by orders."""
+    """Train on request."""
     torch.set_num_threads(SETTINGS["threads"])
     register_env(ENV, make_env)
     layers = ["--encoder_mlp_layers", *map(str, SETTINGS["net"])]
@@ -110,12 +110,12 @@ def main() -> None:
         words = [f"--{name}={value}" for name, value in options(folder).items()] + layers
         parser, _ = parse_sf_args(words)
         _, runner = make_runner(parse_full_cfg(parser, words))
-        pace = Pace()
-        runner.register_observer(pace)
+        observer = RequestObserver()
+        runner.register_observer(observer)
         name = f"sample-factory {version('sample-factory')}"
-        Thread(target=serve, args=(name, pace.train), kwargs={"rollout": ROLLOUT}).start()
+        Thread(target=serve, args=(name, observer.train), kwargs={"rollout": ROLLOUT}).start()
         runner.init()
-        pace.wait()
+        observer.wait()
         runner.run()
 
 

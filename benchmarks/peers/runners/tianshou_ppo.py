@@ -1,4 +1,4 @@
-"""Tianshou's PPO on Gymnasium's CartPole, in process, as its own examples train."""
+"""Tianshou's PPO on Gymnasium's CartPole, in process, as in its examples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROLLOUT = SETTINGS["num_envs"] * SETTINGS["update_steps"]
 
 
 class Body(nn.Module):
-    """Dense layers in the form that Tianshou's heads expect of what is before them."""
+    """Dense layers with the interface that Tianshou's heads expect."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Body(nn.Module):
 
 
 def build() -> tuple[Any, Any]:
-    """The algorithm, and what collects for it."""
+    """The algorithm and its collector."""
     envs = DummyVectorEnv([lambda: gymnasium.make("CartPole-v1")] * SETTINGS["num_envs"])
     actor = DiscreteActor(preprocess_net=Body(), action_shape=2, softmax_output=False)
     policy = DiscreteActorPolicy(
@@ -84,7 +84,7 @@ def one_round(algorithm: Any, collector: Any) -> Any:
 
 
 def main() -> None:
-    """Train by orders."""
+    """Train on request."""
     torch.manual_seed(SETTINGS["seed"])
     torch.set_num_threads(SETTINGS["threads"])
     algorithm, collector = build()
