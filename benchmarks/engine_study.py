@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl import TrainConfig
-from briskrl.bench.train_loop import present_score
 from briskrl.bench.stopwatch import Stopwatch
+from briskrl.bench.train_loop import present_score
 from briskrl.plots import Line, Panel, draw_panels, save
 from briskrl.training.resolve import complete
 from briskrl.training.trainer import Trainer

@@ -23,8 +23,8 @@ from statistics import median
 from typing import Any
 
 from briskrl import TrainConfig
-from briskrl.bench.train_loop import present_score
 from briskrl.bench.stopwatch import Stopwatch
+from briskrl.bench.train_loop import present_score
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.resolve import complete
 from briskrl.training.trainer import Trainer

@@ -52,8 +52,8 @@ examples:
 NOTES = (
     "Steps per second by wall time, medians over the turns; ratios are medians over the turns. "
     "cheap: CartPole-v1. busy: 2 ms of a Python loop per step. first_ready: 1 ms of sleep per "
-    "step, 10 ms in one step of ten, with equally many workers for both ways of waiting. Actions come "
-    "from a table."
+    "step, 10 ms in one step of ten, with equally many workers for both ways of waiting. Actions "
+    "come from a table."
 )
 
 StepsFor = Callable[[float], int]

@@ -33,7 +33,7 @@ class BenchCommand:
     examples: str
     settings: type
     """Config class; every field is a flag."""
-    measure: Callable[[Any], Any]
+    measure: Callable[..., Any]
     """measure(settings): the figures, a dataclass."""
     cpu_seconds: Callable[[Any], float]
     """cpu_seconds(settings): about how long it takes."""

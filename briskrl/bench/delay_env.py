@@ -79,4 +79,4 @@ def _timed(loops: int) -> float:
     return time.process_time() - begin
 
 
-gymnasium.register(ID, entry_point=f"{PACKAGE}:PacedEnv", max_episode_steps=200)
+gymnasium.register(ID, entry_point=f"{PACKAGE}:DelayEnv", max_episode_steps=200)

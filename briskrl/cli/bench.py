@@ -78,7 +78,7 @@ def _load(name: str) -> BenchCommand | TrainBenchCommand:
 
 def _run_plain(name: str, command: BenchCommand, words: list[str]) -> int:
     args = _parser(name, command).parse(words)
-    settings = build(command.settings, flag_layer(args, {"": command.settings}).values)
+    settings: Any = build(command.settings, flag_layer(args, {"": command.settings}).values)
     return print_result(
         lambda: command.measure(settings),
         as_json=args.json,

@@ -1,4 +1,4 @@
-"""Both engines, and one thread and two, are measured side by side."""
+"""`brisk bench engines`: complete and consistent figures."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from briskrl.bench.config import EnginesBench
-from briskrl.bench.engines import BATCHES, UPDATES, measure_engines
+from briskrl.bench.engines import BATCHES, UPDATES, EnginesBench, measure_engines
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,7 @@ def test_every_figure_is_measured(figures):
     assert all(0 < number < float("inf") for number in numbers(asdict(figures)))
 
 
-def test_figures_of_an_update_fit_together(figures):
+def test_figures_of_an_update_are_consistent(figures):
     assert list(figures.update) == [str(size) for size in BATCHES]
     small, large = figures.update.values()
     assert small.ratio == pytest.approx(small.torch_us / small.fused_us)
@@ -32,5 +31,5 @@ def test_figures_of_an_update_fit_together(figures):
     assert flops[1] / flops[0] == pytest.approx(BATCHES[1] / BATCHES[0], rel=0.2)
 
 
-def test_updates_are_measured_as_many_at_a_time_as_training_does():
+def test_updates_per_call_match_the_default_of_training():
     assert UPDATES == 256 / 32

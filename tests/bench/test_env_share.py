@@ -1,12 +1,11 @@
-"""CartPole in disguise is CartPole, and training on it is compared with training on others."""
+"""Padded CartPole is CartPole, and training on it is compared with training on others."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from briskrl.bench.config import ShareBench
-from briskrl.bench.env_share import measure_share
+from briskrl.bench.env_share import ShareBench, measure_share
 from briskrl.bench.padded_cartpole import PaddedCartPole
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
@@ -26,16 +25,16 @@ def spec(shape=(7,), dtype=np.float32, actions=5, mask=True):
     )
 
 
-def test_the_carts_under_the_disguise_are_the_plain_ones():
-    disguised, plain = PaddedCartPole(spec(), 6), CartPoleVecEnv(6)
-    shown = StepBuffers.allocate(disguised.env_spec, 6)
+def test_padded_cartpole_steps_like_cartpole():
+    padded, plain = PaddedCartPole(spec(), 6), CartPoleVecEnv(6)
+    shown = StepBuffers.allocate(padded.env_spec, 6)
     bare = StepBuffers.allocate(plain.env_spec, 6)
-    disguised.start(3, shown)
+    padded.start(3, shown)
     plain.start(3, bare)
     rng, ends = np.random.default_rng(0), 0
     for _ in range(120):
         actions = rng.integers(0, 5, 6)
-        disguised.step_into(actions, shown)
+        padded.step_into(actions, shown)
         plain.step_into(actions % 2, bare)
         assert np.array_equal(shown.obs[:, :4], bare.obs)
         assert not shown.obs[:, 4:].any()
@@ -46,10 +45,10 @@ def test_the_carts_under_the_disguise_are_the_plain_ones():
         assert np.array_equal(shown.final_obs[over, :4], bare.final_obs[over])
         ends += over.sum()
     assert ends > 6
-    assert disguised.drain_stats().count == plain.drain_stats().count == ends
+    assert padded.drain_stats().count == plain.drain_stats().count == ends
 
 
-def test_carts_can_be_shown_as_bytes_of_planes():
+def test_observations_can_be_padded_to_bytes():
     env = PaddedCartPole(spec((3, 4, 4), np.uint8, mask=False), 2)
     shown = StepBuffers.allocate(env.env_spec, 2)
     env.start(0, shown)
@@ -58,15 +57,15 @@ def test_carts_can_be_shown_as_bytes_of_planes():
 
 
 @pytest.mark.parametrize("shape", [(3,), (9,)])
-def test_what_carts_cannot_stand_in_for_is_refused(shape):
+def test_environments_that_cartpole_cannot_replace_are_rejected(shape):
     wrong = spec(shape)
     if shape == (9,):
         wrong = EnvSpec(wrong.obs, BoxSpec((1,), -1.0, 1.0), 9, False, True)
-    with pytest.raises(ConfigError, match="stand in"):
+    with pytest.raises(ConfigError, match="can only replace"):
         PaddedCartPole(wrong, 2)
 
 
-def test_both_sides_train_the_same_network_in_turns():
+def test_both_sides_train_the_same_network():
     config = complete(TrainConfig(env="snake", algo="ppo", num_envs=8, engine="fused", steps=10**6))
     figures = measure_share(config, ShareBench(slices=3, seconds=0.02))
     assert figures.ratio_low < figures.ratio < figures.ratio_high

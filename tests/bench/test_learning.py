@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from briskrl.bench.compare import mean_of
-from briskrl.bench.learning import Arrival, Curve, learning_curve
+from briskrl.bench.train_loop import Arrival, Curve, learning_curve
 from briskrl.training.config import TrainConfig
 
 CURVE = Curve(
@@ -14,12 +14,12 @@ CURVE = Curve(
 )
 
 
-def test_a_score_is_reached_on_the_straight_line_between_two_points() -> None:
+def test_reaching_a_score_is_interpolated_between_two_points() -> None:
     assert CURVE.when(7.0) == Arrival(steps=250.0, wall_s=6.0, cpu_s=2.5)
     assert CURVE.when(5.0) == Arrival(200.0, 4.0, 2.0)
 
 
-def test_who_is_above_at_the_first_point_got_there_then() -> None:
+def test_a_score_reached_at_the_first_point_counts_as_reached_there() -> None:
     assert CURVE.when(0.5) == Arrival(100.0, 2.0, 1.0)
 
 
@@ -27,7 +27,7 @@ def test_a_score_above_all_points_is_never_reached() -> None:
     assert CURVE.when(9.5) is None
 
 
-def test_a_curve_has_the_points_and_updates_that_were_asked_for() -> None:
+def test_a_curve_has_the_requested_points_and_updates() -> None:
     config = TrainConfig(
         num_envs=16,
         seed=3,
@@ -42,7 +42,7 @@ def test_a_curve_has_the_points_and_updates_that_were_asked_for() -> None:
         assert 0 < seconds[0] < seconds[1] < seconds[2]
 
 
-def test_equal_seeds_learn_alike() -> None:
+def test_equal_seeds_give_equal_curves() -> None:
     config = TrainConfig(
         num_envs=16, engine="fused", algo_config={"learning_starts": 100, "net": [8]}
     )
@@ -57,13 +57,13 @@ def test_a_mean_of_one_run_has_no_interval() -> None:
     assert mean_of([]) is None
 
 
-def test_intervals_of_means_hold_the_truth_as_often_as_they_say() -> None:
+def test_intervals_of_means_cover_the_truth_at_the_stated_rate() -> None:
     rng = np.random.default_rng(1)
-    held = []
+    covered = []
     for _ in range(2000):
         found = mean_of((7 + 2 * rng.standard_normal(5)).tolist())
         assert found is not None
         assert found.low is not None
         assert found.high is not None
-        held.append(found.low <= 7 <= found.high)
-    assert np.mean(held) == pytest.approx(0.95, abs=0.015)
+        covered.append(found.low <= 7 <= found.high)
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.015)

@@ -1,4 +1,4 @@
-"""Ratios computed from the samples of a run, on runs whose true costs are known."""
+"""Ratios from the samples of a run, on runs with known costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from briskrl.bench.progress_sampler import MOST_ROWS, ProgressSampler, early_speed, late_cost_ratio
+from briskrl.bench.progress_sampler import MAX_ROWS, ProgressSampler, early_speed, late_cost_ratio
 from briskrl.core.counters import Counters
 from briskrl.training.config import TrainConfig
 from briskrl.training.loop import train
@@ -38,25 +38,25 @@ def early(run: dict[str, np.ndarray]) -> tuple[float, float, float]:
     return (found.ratio, *found.spread)
 
 
-def test_a_run_of_even_cost_has_ratios_of_one() -> None:
+def test_a_run_with_constant_cost_has_ratios_of_one() -> None:
     run = history(flat)
     assert early(run) == pytest.approx((1, 1, 1), abs=1e-6)
     assert late_cost_ratio(run["env_steps"], run["cpu_s"]) == pytest.approx(1, abs=1e-6)
 
 
-def test_slow_first_updates_show_although_steps_before_them_are_cheap() -> None:
+def test_slow_first_updates_show_in_the_early_ratio() -> None:
     slow = history(lambda step: 2.0 if STARTS < step <= 2 * STARTS else flat(step))
     assert early(slow) == pytest.approx((0.5, 1, 1), abs=0.01)
 
 
-def test_one_burst_later_on_does_not_move_the_steady_state() -> None:
+def test_one_outlier_does_not_change_the_steady_state() -> None:
     burst = history(lambda step: 500.0 if step == 200_000 else flat(step))
     assert early(burst) == pytest.approx((1, 1, 1), abs=1e-6)
 
 
-def test_unrest_of_the_machine_shows_in_the_spread() -> None:
-    restless = history(lambda step: flat(step) * (2 if step // 40_000 % 2 else 1))
-    _, low, high = early(restless)
+def test_noise_of_the_machine_shows_in_the_spread() -> None:
+    noisy = history(lambda step: flat(step) * (2 if step // 40_000 % 2 else 1))
+    _, low, high = early(noisy)
     assert high / low == pytest.approx(2, abs=0.1)
 
 
@@ -65,7 +65,7 @@ def test_growing_cost_shows_in_the_late_ratio() -> None:
     assert late_cost_ratio(run["env_steps"], run["cpu_s"]) == pytest.approx(3, abs=0.01)
 
 
-def test_runs_too_short_to_tell_say_so() -> None:
+def test_runs_too_short_have_no_ratios() -> None:
     run = history(flat)
     short = {name: values[:50] for name, values in run.items()}
     assert early_speed(**short, episodes_early=500) is None
@@ -91,8 +91,8 @@ def test_samples_follow_a_real_run_from_its_first_iteration_to_its_last(tmp_path
     assert abs(samples.rss_growth_mb) < 500
 
 
-def test_samples_of_a_very_long_run_fit_into_what_was_allocated() -> None:
-    steps = 3 * MOST_ROWS + 5
+def test_samples_of_a_very_long_run_fit_into_the_preallocated_rows() -> None:
+    steps = 3 * MAX_ROWS + 5
     samples = ProgressSampler(steps=steps, num_envs=1)
     counters = Counters()
     run = SimpleNamespace(trainer=SimpleNamespace(counters=counters))
@@ -100,5 +100,5 @@ def test_samples_of_a_very_long_run_fit_into_what_was_allocated() -> None:
         counters.env_steps += 1
         counters.iterations += 1
         samples(run)
-    assert len(samples.env_steps) <= MOST_ROWS + 2
+    assert len(samples.env_steps) <= MAX_ROWS + 2
     assert samples.env_steps[-1] == steps

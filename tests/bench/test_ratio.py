@@ -1,4 +1,4 @@
-"""Studies of the update ratio: plan, file and figures."""
+"""Studies of the update ratio: plan, results file and figures."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.bench.config import RatioBench
-from briskrl.bench.learning import Curve
-from briskrl.bench.ratio import RatioRun, append_run, measure_ratios, read_runs, summarize
+from briskrl.bench.ratio import (
+    RatioBench,
+    RatioRun,
+    append_run,
+    measure_ratios,
+    read_runs,
+    summarize,
+)
+from briskrl.bench.train_loop import Curve
 from briskrl.core.errors import ConfigError
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
@@ -32,34 +38,34 @@ def curve(scores: list[float], cpu_s: float = 1.0) -> Curve:
 
 
 def test_updates_follow_the_preset() -> None:
-    figures = measure_ratios(tiny(), bench(), lambda text: None)
+    figures = measure_ratios(tiny(), bench(), lambda line: None)
     assert figures.presets["debug"].updates == int(700 * 0.004)
     assert figures.presets["quality"].updates == int(700 * 0.25)
     assert figures.presets["quality"].final_score.runs == 1
 
 
-def test_a_study_goes_on_where_it_was_and_takes_further_seeds(tmp_path: Path) -> None:
-    path, told = tmp_path / "runs.jsonl", list[str]()
-    first = measure_ratios(tiny(), bench(path), told.append)
-    assert len(told) == 2
-    more = measure_ratios(tiny(), bench(path, seeds=2), told.append)
-    assert len(told) == 4
-    again = measure_ratios(tiny(), bench(path, seeds=2), told.append)
-    assert len(told) == 4
+def test_a_study_continues_from_its_file_and_adds_seeds(tmp_path: Path) -> None:
+    path, reported = tmp_path / "runs.jsonl", list[str]()
+    first = measure_ratios(tiny(), bench(path), reported.append)
+    assert len(reported) == 2
+    more = measure_ratios(tiny(), bench(path, seeds=2), reported.append)
+    assert len(reported) == 4
+    again = measure_ratios(tiny(), bench(path, seeds=2), reported.append)
+    assert len(reported) == 4
     assert again == more
     assert more.curves["debug"][0] == first.curves["debug"][0]
     assert len(read_runs(path)) == 4
 
 
-def test_runs_of_other_settings_are_not_mixed_in(tmp_path: Path) -> None:
-    path, told = tmp_path / "runs.jsonl", list[str]()
-    measure_ratios(tiny(), bench(path), told.append)
-    measure_ratios(tiny(env_config={"height": 6}), bench(path), told.append)
-    measure_ratios(tiny(), bench(path, games=5), told.append)
-    assert len(told) == len(read_runs(path)) == 6
+def test_runs_with_other_settings_are_kept_apart(tmp_path: Path) -> None:
+    path, reported = tmp_path / "runs.jsonl", list[str]()
+    measure_ratios(tiny(), bench(path), reported.append)
+    measure_ratios(tiny(env_config={"height": 6}), bench(path), reported.append)
+    measure_ratios(tiny(), bench(path, games=5), reported.append)
+    assert len(reported) == len(read_runs(path)) == 6
 
 
-def test_a_line_that_was_cut_off_is_replaced(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     run = RatioRun("study", "snake", "dqn", "fast", 0, curve([1.0]))
     append_run(path, run)
@@ -70,15 +76,15 @@ def test_a_line_that_was_cut_off_is_replaced(tmp_path: Path) -> None:
     assert path.read_bytes() == 2 * whole
 
 
-def test_a_file_of_something_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_another_file_is_rejected_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "other.jsonl"
-    path.write_text('{"colour": "blue"}\n')
-    with pytest.raises(ConfigError, match=r"other\.jsonl is no results file"):
-        measure_ratios(tiny(), bench(path), lambda text: None)
-    assert path.read_text() == '{"colour": "blue"}\n'
+    path.write_text('{"color": "blue"}\n')
+    with pytest.raises(ConfigError, match=r"other\.jsonl is not a results file"):
+        measure_ratios(tiny(), bench(path), lambda line: None)
+    assert path.read_text() == '{"color": "blue"}\n'
 
 
-def test_figures_are_means_over_seeds_and_count_who_arrived() -> None:
+def test_figures_are_means_over_seeds_and_count_runs_that_reached_the_score() -> None:
     runs = [
         RatioRun("s", "snake", "dqn", "fast", 0, curve([0.0, 10.0])),
         RatioRun("s", "snake", "dqn", "fast", 1, curve([0.0, 20.0], cpu_s=2.0)),
@@ -94,7 +100,7 @@ def test_figures_are_means_over_seeds_and_count_who_arrived() -> None:
     assert figures.steps_per_cpu_s.mean == pytest.approx((1000 + 500 + 1000) / 3)
 
 
-def test_without_a_score_most_of_the_way_to_the_best_preset_is_asked_for() -> None:
+def test_the_default_score_is_most_of_the_way_to_the_best_preset() -> None:
     runs = [
         RatioRun("s", "wildfire", "dqn", "debug", 0, curve([-10.0, -5.0])),
         RatioRun("s", "wildfire", "dqn", "fast", 0, curve([-8.0, 0.0])),
@@ -102,8 +108,8 @@ def test_without_a_score_most_of_the_way_to_the_best_preset_is_asked_for() -> No
     assert summarize(runs, 2000, RatioBench(seeds=1)).score == pytest.approx(-2.0)
 
 
-def test_algorithms_without_a_ratio_are_refused() -> None:
+def test_algorithms_without_a_ratio_are_rejected() -> None:
     with pytest.raises(ConfigError, match="has no --train-steps-ratio"):
-        measure_ratios(complete(TrainConfig(algo="ppo", steps=10)), bench(), lambda text: None)
+        measure_ratios(complete(TrainConfig(algo="ppo", steps=10)), bench(), lambda line: None)
     with pytest.raises(ConfigError, match="--steps"):
-        measure_ratios(complete(TrainConfig(episodes=10)), bench(), lambda text: None)
+        measure_ratios(complete(TrainConfig(episodes=10)), bench(), lambda line: None)

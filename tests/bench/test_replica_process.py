@@ -1,4 +1,4 @@
-"""The process that trains by turns: it does what it is told, and never outlives who told it."""
+"""Replica processes train on request and never outlive their parent."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fresh(config: Path, tmp_path: Path) -> Iterator[ReplicaProcess]:
-    with ReplicaProcess(config, tmp_path / "fresh") as process:
+def replica(config: Path, tmp_path: Path) -> Iterator[ReplicaProcess]:
+    with ReplicaProcess(config, tmp_path / "replica") as process:
         yield process
 
 
@@ -49,24 +49,24 @@ def gone(process: psutil.Process, within_s: float = 20.0) -> bool:
     return True
 
 
-def test_a_turn_has_as_many_iterations_as_ordered_and_tells_their_cost(
-    fresh: ReplicaProcess,
+def test_a_request_trains_as_many_iterations_and_returns_their_cost(
+    replica: ReplicaProcess,
 ) -> None:
-    assert fresh.at.iterations == 1
+    assert replica.progress.iterations == 1
     process = children()[0]
     before = sum(process.cpu_times()[:2])
-    turns = [fresh.turn(count) for count in (1, 20, 300)]
+    answers = [replica.train(count) for count in (1, 20, 300)]
     spent = sum(process.cpu_times()[:2]) - before
-    assert [turn.iterations for turn in turns] == [2, 22, 322]
-    assert turns[-1].updates > turns[0].updates
-    assert turns[-1].episodes > 0
-    # The system counts in ticks of 10 ms.
-    assert 0 < sum(turn.cpu_s for turn in turns) <= spent + 0.03
+    assert [answer.iterations for answer in answers] == [2, 22, 322]
+    assert answers[-1].updates > answers[0].updates
+    assert answers[-1].episodes > 0
+    # The system counts CPU time in ticks of 10 ms.
+    assert 0 < sum(answer.cpu_s for answer in answers) <= spent + 0.03
 
 
-def test_between_turns_it_sleeps(fresh: ReplicaProcess) -> None:
+def test_it_sleeps_between_requests(replica: ReplicaProcess) -> None:
     process = children()[0]
-    fresh.turn(5)
+    replica.train(5)
     time.sleep(0.1)
     before = sum(process.cpu_times()[:2])
     time.sleep(0.4)
@@ -74,35 +74,36 @@ def test_between_turns_it_sleeps(fresh: ReplicaProcess) -> None:
 
 
 def test_closing_ends_the_process(config: Path, tmp_path: Path) -> None:
-    process = ReplicaProcess(config, tmp_path / "fresh")
+    process = ReplicaProcess(config, tmp_path / "replica")
     (child,) = children()
     process.close()
     process.close()
     assert gone(child, within_s=0)
 
 
-def test_a_process_that_dies_is_told(fresh: ReplicaProcess) -> None:
+def test_a_dead_process_raises(replica: ReplicaProcess) -> None:
     children()[0].send_signal(signal.SIGKILL)
     with pytest.raises(ProcessDiedError):
-        fresh.turn(1)
+        replica.train(1)
 
 
-def test_it_leaves_when_the_one_who_gave_orders_is_killed(config: Path, tmp_path: Path) -> None:
+def test_it_exits_when_its_parent_is_killed(config: Path, tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
         "from briskrl.bench.replica_process import ReplicaProcess\n"
-        "fresh = ReplicaProcess(Path(sys.argv[1]), Path(sys.argv[2])); print('ready', flush=True)\n"
-        "fresh.turn(int(sys.argv[3])); time.sleep(60)"
+        "replica = ReplicaProcess(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "print('ready', flush=True)\n"
+        "replica.train(int(sys.argv[3])); time.sleep(60)"
     )
-    for turn in (1, 100_000):
-        folder = tmp_path / f"fresh-{turn}"
-        command = [sys.executable, "-c", code, str(config), str(folder), str(turn)]
-        giver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert giver.stdout is not None
-        assert giver.stdout.readline() == "ready\n"
-        (child,) = psutil.Process(giver.pid).children()
+    for count in (1, 100_000):
+        folder = tmp_path / f"replica-{count}"
+        command = [sys.executable, "-c", code, str(config), str(folder), str(count)]
+        parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        (child,) = psutil.Process(parent.pid).children()
         time.sleep(0.2)
-        giver.kill()
-        giver.wait()
-        giver.stdout.close()
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
         assert gone(child)

@@ -1,4 +1,4 @@
-"""Collecting rollouts: the benchmark's figures, and that nothing large is allocated on the way."""
+"""Collecting rollouts: figures of the benchmark, and memory allocated while collecting."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from briskrl.algos.ppo.config import PPOConfig
-from briskrl.bench.config import RolloutBench
-from briskrl.bench.rollout import Trial, measure_rollout
+from briskrl.bench.rollout import RolloutBench, RolloutTrial, measure_rollout
 from briskrl.cli.main import main
 from briskrl.core.errors import BriskError
 from briskrl.envs.snake.config import SnakeConfig
@@ -26,7 +25,7 @@ NUM_ENVS, STEPS = 8192, 4
 SMALL_B = 3072
 """Bytes for Python's own objects; an array of one byte per game would be larger."""
 RECORD_B = 96
-"""Bytes per ended episode: the arrays that tell of it."""
+"""Bytes per ended episode, for the arrays that describe it."""
 
 
 def build(num_envs: int, steps: int, engine: Literal["torch", "fused"] = "torch") -> Trainer:
@@ -51,7 +50,7 @@ def trainer(request: pytest.FixtureRequest) -> Iterator[Trainer]:
     trainer.close()
 
 
-def test_figures_are_those_of_one_stretch() -> None:
+def test_figures_of_one_slice_are_consistent() -> None:
     figures = measure_rollout(RolloutBench(num_envs=32, update_steps=4, slices=1, seconds=0.01))
     assert figures.rollout_cost_ratio == pytest.approx(
         figures.collect_us / (figures.act_us + figures.env_us)
@@ -61,15 +60,15 @@ def test_figures_are_those_of_one_stretch() -> None:
     assert min(figures.act_us, figures.env_us) > 0
 
 
-def test_doing_the_calls_again_leaves_the_run_as_it_was() -> None:
+def test_repeating_the_calls_of_a_rollout_does_not_change_the_run() -> None:
     trainers = [build(16, 4) for _ in range(2)]
     try:
-        trials = [Trial(trainer, 4) for trainer in trainers]
+        trials = [RolloutTrial(trainer, 4) for trainer in trainers]
         for _ in range(5):
-            trials[0].turn()
+            trials[0].take_turn()
             for _ in range(4):
                 trainers[1].collector.collect()
-            trials[1]._memory.next_rollout()
+            trials[1].memory.next_rollout()
         states = [trainer.state().parts for trainer in trainers]
         for name, array in states[0]["collector"].arrays.items():
             np.testing.assert_array_equal(array, states[1]["collector"].arrays[name], name)
@@ -78,21 +77,21 @@ def test_doing_the_calls_again_leaves_the_run_as_it_was() -> None:
             each.close()
 
 
-def test_calls_that_differ_are_refused() -> None:
+def test_a_different_result_of_repeated_calls_raises() -> None:
     trainer = build(16, 4)
     try:
-        trial = Trial(trainer, 4)
-        trial.turn()
-        trial._rows[2].decision.action[3] += 1
-        with pytest.raises(BriskError, match="another result"):
-            trial._compare()
+        trial = RolloutTrial(trainer, 4)
+        trial.take_turn()
+        trial._slots[2].decision.action[3] += 1
+        with pytest.raises(BriskError, match="different result"):
+            trial._check()
     finally:
         trainer.close()
 
 
-def test_collecting_allocates_nothing_that_grows_with_the_number_of_games(trainer: Trainer) -> None:
+def test_collecting_allocates_no_array_of_one_entry_per_game(trainer: Trainer) -> None:
     assert SMALL_B < NUM_ENVS
-    told = 0
+    episodes = 0
     tracemalloc.start()
     try:
         for _ in range(3 * STEPS):
@@ -101,16 +100,16 @@ def test_collecting_allocates_nothing_that_grows_with_the_number_of_games(traine
             _, ended = trainer.collector.collect()
             _, peak = tracemalloc.get_traced_memory()
             assert peak - before < SMALL_B + RECORD_B * ended.count
-            told += ended.count
+            episodes += ended.count
             finish(trainer)
     finally:
         tracemalloc.stop()
-    assert 0 < told < 3 * STEPS * NUM_ENVS // 4
+    assert 0 < episodes < 3 * STEPS * NUM_ENVS // 4
 
 
-def test_collecting_with_the_fused_engine_makes_torch_do_nothing(trainer: Trainer) -> None:
+def test_collecting_with_the_fused_engine_calls_no_torch_operation(trainer: Trainer) -> None:
     if trainer.config.engine == "torch":
-        pytest.skip("torch allocates what its layers put out")
+        pytest.skip("torch allocates the outputs of its layers")
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
         for _ in range(STEPS):
@@ -121,7 +120,7 @@ def test_collecting_with_the_fused_engine_makes_torch_do_nothing(trainer: Traine
 
 
 def finish(trainer: Trainer) -> None:
-    """Begin the next rollout without learning from this one."""
+    """Start the next rollout without learning from this one."""
     memory = trainer.memory
     if not memory.has_room.any():
         memory.next_rollout()  # type: ignore[attr-defined]
@@ -130,8 +129,8 @@ def finish(trainer: Trainer) -> None:
 def test_the_command_prints_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--num-envs", "16", "--update-steps", "4", "--slices", "2", "--seconds", "0.01"]
     assert main(["bench", "rollout", *words, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["num_envs"], told["update_steps"], told["slices"]) == (16, 4, 2)
-    assert told["rollout_cost_ratio"] > 0
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["num_envs"], figures["update_steps"], figures["slices"]) == (16, 4, 2)
+    assert figures["rollout_cost_ratio"] > 0
     assert main(["bench", "rollout", *words]) == 0
     assert capsys.readouterr().out.split()[0] == "rollout_cost_ratio"

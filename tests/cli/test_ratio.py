@@ -1,4 +1,4 @@
-"""`brisk bench ratio` as people meet it."""
+"""`brisk bench ratio` through the real command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.bench.config import RatioBench
+from briskrl.bench.ratio import RatioBench
 from briskrl.cli.flags import clashes
 from briskrl.cli.main import main
 from briskrl.cli.train import _all_classes
@@ -16,7 +16,7 @@ from tests.cli.conftest import SMALL, Brisk
 TINY = ("--presets", "debug,quality", "--points", "2", "--games", "4", "--steps", "1200")
 
 
-def test_a_study_prints_a_table_and_goes_on_from_its_file(brisk: Brisk, tmp_path: Path) -> None:
+def test_a_study_prints_a_table_and_continues_from_its_file(brisk: Brisk, tmp_path: Path) -> None:
     words = ("bench", "ratio", "snake", "--seeds", "2", *TINY, *SMALL)
     words += ("--results", "runs.jsonl", "--plot", "runs.svg")
     done = brisk(*words)
@@ -35,17 +35,17 @@ def test_a_study_prints_a_table_and_goes_on_from_its_file(brisk: Brisk, tmp_path
     assert figures["presets"]["quality"]["updates"] == (1200 - 500) // 4
 
 
-def test_its_flags_are_not_those_of_training() -> None:
+def test_its_flags_do_not_clash_with_those_of_training() -> None:
     for cls in _all_classes():
         assert clashes([cls, RatioBench]) == []
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["snake", "--algo", "ppo"], "has no --train-steps-ratio"),
-        (["snake", "--train-steps-ratio", "fast"], "leave out --train-steps-ratio"),
-        (["snake", "--run-dir", "runs/a"], "leave out --run-dir"),
+        (["snake", "--train-steps-ratio", "fast"], "does not take --train-steps-ratio"),
+        (["snake", "--run-dir", "runs/a"], "does not take --run-dir"),
         (["snake", "--presets", "slow"], "slow"),
         (["snake", "--presets", ""], "presets"),
         (["snake", "--seeds", "0"], "seeds"),
@@ -54,8 +54,8 @@ def test_its_flags_are_not_those_of_training() -> None:
         (["snake", "--gmes", "3"], "--games"),
     ],
 )
-def test_wrong_words_are_answered_with_a_sentence(
-    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+def test_mistakes_are_explained(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "ratio", *words]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -9,9 +9,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from briskrl.bench.config import RatioBench
-from briskrl.bench.learning import Curve
-from briskrl.bench.ratio import RatioRun, summarize
+from briskrl.bench.ratio import RatioBench, RatioRun, summarize
+from briskrl.bench.train_loop import Curve
 from briskrl.core.errors import ConfigError, RunFolderError
 from briskrl.plots import check_plot_path, learning_curve, ratio_curves
 

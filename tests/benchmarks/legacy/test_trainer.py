@@ -1,4 +1,4 @@
-"""The re-created slow path does the same work as ours, so that comparing them means something."""
+"""The slow loop does the same work as ours, so that comparing them is meaningful."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.legacy.compare import _as_tensors, _play
+from benchmarks.legacy.compare import play_randomly, to_transitions
 from benchmarks.legacy.trainer import (
     LegacyReplay,
     LegacyTrainer,
@@ -18,7 +18,7 @@ from benchmarks.legacy.trainer import (
     push_one_by_one,
 )
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.bench import recorded_play as tapes
+from briskrl.bench.recorded_play import record_snake
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
@@ -26,12 +26,12 @@ from briskrl.envs.snake.players import heuristic_actions
 
 
 @pytest.mark.parametrize(("height", "width"), [(10, 10), (5, 8)])
-def test_python_searches_find_exactly_our_reachable_space(height: int, width: int) -> None:
+def test_python_searches_equal_our_flood_observation(height: int, width: int) -> None:
     config = SnakeConfig(obs="flood", height=height, width=width)
-    tape = tapes.record(config, 32, seed=1)
+    recording = record_snake(config, 32, seed=1)
     env = SnakeVecEnv(32, config=config)
     out = StepBuffers.allocate(env.env_spec, 32)
-    env.set_state(tape.state)
+    env.set_state(recording.state)
     env.observe_into(out)
     for _ in range(60):
         searched = flood_features(games_of(env), height, width)
@@ -42,10 +42,10 @@ def test_python_searches_find_exactly_our_reachable_space(height: int, width: in
 
 def test_pushing_one_by_one_stores_every_field_of_every_transition() -> None:
     env = SnakeVecEnv(16, config=SnakeConfig())
-    steps = _play(env, seed=0)
+    steps = play_randomly(env, seed=0)
     replay = LegacyReplay(16 * len(steps) - 8, 11, seed=0)
     for step in steps:
-        push_one_by_one(replay, _as_tensors(*step))
+        push_one_by_one(replay, to_transitions(*step))
     before, decision, after = steps[-1]
     ended = after.terminated | after.truncated
     assert replay.size == replay.capacity
@@ -70,7 +70,7 @@ def trainer(config: DQNConfig, num_envs: int) -> tuple[LegacyTrainer, io.StringI
     return LegacyTrainer(env, config, 0, console=console, table=table), console, table
 
 
-def test_the_slow_loop_does_a_quarter_as_many_updates_as_it_has_games() -> None:
+def test_the_slow_loop_does_a_quarter_update_per_transition() -> None:
     slow, console, table = trainer(DQNConfig(batch_size=16, net=(16,)), 32)
     for _ in range(40):
         slow.iterate()

@@ -1,4 +1,4 @@
-"""The peer gets the same game as we do, with everything its learning needs."""
+"""Stable-Baselines3's DQN plays the same game with the same settings as ours."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from briskrl.envs.snake.env import SnakeVecEnv
 
 pytest.importorskip("stable_baselines3")
 
-from benchmarks.peers.dqn_sb3 import FAR_AWAY, SnakeForSB3, Turns, build_dqn
+from benchmarks.peers.dqn_sb3 import NEVER, SliceCallback, SnakeForSB3, build_dqn
 
 CONFIG = DQNConfig(
     learning_starts=640, batch_size=16, net=(16,), buffer_size=1024, epsilon_steps=640
 )
 
 
-def test_the_adapter_plays_our_game_and_tells_ends_apart() -> None:
+def test_the_adapter_plays_our_game_and_distinguishes_truncation() -> None:
     config = SnakeConfig(hunger_limit=12)
     with pytest.warns(UserWarning, match="hunger_limit"):
         peer = SnakeForSB3(SnakeVecEnv(32, config=config), seed=5)
@@ -47,7 +47,7 @@ def test_the_adapter_plays_our_game_and_tells_ends_apart() -> None:
     assert fatal > 0
 
 
-def test_what_the_adapter_gave_stays_as_it_was() -> None:
+def test_arrays_of_the_adapter_are_copies() -> None:
     peer = SnakeForSB3(SnakeVecEnv(8, config=SnakeConfig()), seed=0)
     first = peer.reset()
     kept = first.copy()
@@ -60,7 +60,7 @@ def test_what_the_adapter_gave_stays_as_it_was() -> None:
         np.testing.assert_array_equal(array, was)
 
 
-def test_the_peer_does_as_many_updates_per_transition_as_asked() -> None:
+def test_the_peer_keeps_the_update_ratio() -> None:
     env = SnakeForSB3(SnakeVecEnv(64, config=SnakeConfig()), seed=0)
     model = build_dqn(env, CONFIG, seed=0)
     model.learn(64 * 50)
@@ -71,16 +71,19 @@ def test_the_peer_does_as_many_updates_per_transition_as_asked() -> None:
     ]
 
 
-def test_turns_alternate_and_end_the_training() -> None:
+def test_slices_are_reported_and_end_the_training() -> None:
     env = SnakeForSB3(SnakeVecEnv(64, config=SnakeConfig()), seed=0)
     model = build_dqn(env, CONFIG, seed=0)
-    order = []
-    turns = Turns(
-        cpu_s=0.01, first_step=1280, slices=3, between=lambda: order.append(model.num_timesteps)
-    )
-    model.learn(FAR_AWAY, callback=turns)
-    assert len(turns.speeds) == len(order) == 4
-    assert min(turns.speeds) > 0
+    order, rates = [], []
+
+    def after_slice(rate: float) -> None:
+        order.append(model.num_timesteps)
+        rates.append(rate)
+
+    callback = SliceCallback(cpu_s=0.01, first_step=1280, slices=3, after_slice=after_slice)
+    model.learn(NEVER, callback=callback)
+    assert len(rates) == len(order) == 4
+    assert min(rates) > 0
     assert order == sorted(set(order))
     assert order[0] > 1280
     assert model.exploration_rate == pytest.approx(CONFIG.epsilon_end)

@@ -1,4 +1,4 @@
-"""PPO against its peers: equal terms, whole rounds, and figures that hang together."""
+"""PPO compared with its peers: equal settings, whole rounds, consistent figures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.peers.ppo_settings import CLEANRL_STYLE, DEFAULTS, EQUAL, Scale, Terms
+from benchmarks.peers.compare import PeersBench
+from benchmarks.peers.ppo_settings import CLEANRL_STYLE, DEFAULTS, EQUAL, PPOSettings, Scale
 from briskrl.algos.ppo.config import PPOConfig
-from briskrl.bench.config import PeersBench
 from briskrl.training.resolve import complete
 
 pytest.importorskip("stable_baselines3")
@@ -18,14 +18,14 @@ pytest.importorskip("stable_baselines3")
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import nn
 
-from benchmarks.peers import ppo as peer_ppo
+from benchmarks.peers import ppo
 from benchmarks.peers.compare import measure_peers
-from benchmarks.peers.dqn_sb3 import FAR_AWAY
-from benchmarks.peers.ppo import Match, OurRounds
-from benchmarks.peers.ppo_sb3 import WARM_ROUNDS, RoundTurns, build_ppo, make_envs
+from benchmarks.peers.dqn_sb3 import NEVER
+from benchmarks.peers.ppo import Match, OurSlices
+from benchmarks.peers.ppo_sb3 import WARM_UP_ROUNDS, RoundSliceCallback, build_ppo, make_envs
 
 SMALL = Scale(num_envs=4, update_steps=8, minibatch_size=16, epochs=2)
-TERMS = Terms(SMALL, SMALL)
+SETTINGS = PPOSettings(SMALL, SMALL)
 BENCH = PeersBench(slices=2, seconds=0.01)
 
 
@@ -50,7 +50,7 @@ def test_the_peer_trains_with_the_same_settings_as_ours() -> None:
 
 def test_both_networks_have_the_same_layers(tmp_path: Path) -> None:
     model = build_ppo(make_envs("CartPole-v1", 64, seed=0), EQUAL.peer_config(), seed=0)
-    ours = OurRounds(TERMS, BENCH, tmp_path / "run")
+    ours = OurSlices(SETTINGS, BENCH, tmp_path / "run")
     try:
         mine = sorted(
             tuple(value.shape)
@@ -69,13 +69,13 @@ def test_without_value_clipping_the_peer_has_none_either() -> None:
     assert model.clip_range_vf is None
 
 
-def test_the_terms_are_those_that_the_figures_are_named_after() -> None:
-    for terms, ours, peer in (
+def test_the_settings_match_the_names_of_the_figures() -> None:
+    for settings, ours, peer in (
         (EQUAL, (64, 32, 256), (64, 32, 256)),
         (CLEANRL_STYLE, (4, 128, 128), (4, 128, 128)),
         (DEFAULTS, (1024, 32, 4096), (64, 32, 256)),
     ):
-        for scale, wanted in ((terms.ours, ours), (terms.peer, peer)):
+        for scale, wanted in ((settings.ours, ours), (settings.peer, peer)):
             assert (scale.num_envs, scale.update_steps, scale.minibatch_size) == wanted
             assert scale.epochs == 4
     config = complete(DEFAULTS.our_config(0))
@@ -87,67 +87,67 @@ def test_the_terms_are_those_that_the_figures_are_named_after() -> None:
     assert config.algo_config.minibatch_size == usual.minibatch_size
 
 
-def test_stretches_of_the_peer_are_whole_rounds() -> None:
-    model = build_ppo(make_envs("CartPole-v1", 4, seed=0), TERMS.peer_config(), seed=0)
+def test_slices_of_the_peer_are_whole_rounds() -> None:
+    model = build_ppo(make_envs("CartPole-v1", 4, seed=0), SETTINGS.peer_config(), seed=0)
     at = []
-    turns = RoundTurns(
+    callback = RoundSliceCallback(
         cpu_s=0.02,
         slices=3,
         between=lambda: at.append((model.num_timesteps, model._n_updates)),
     )
-    model.learn(FAR_AWAY, callback=turns, log_interval=FAR_AWAY)
-    assert len(turns.speeds) == len(at) == 4
-    assert min(turns.speeds) > 0
-    assert turns.rounds >= 1
-    first = WARM_ROUNDS * SMALL.rollout
-    wanted = [first + k * turns.rounds * SMALL.rollout for k in range(4)]
+    model.learn(NEVER, callback=callback, log_interval=NEVER)
+    assert len(callback.rates) == len(at) == 4
+    assert min(callback.rates) > 0
+    assert callback.rounds >= 1
+    first = WARM_UP_ROUNDS * SMALL.rollout
+    wanted = [first + k * callback.rounds * SMALL.rollout for k in range(4)]
     assert [step for step, _ in at] == wanted
-    # The peer counts passes over a rollout: every collected one has been learnt from.
-    assert [passes for _, passes in at] == [step // SMALL.rollout * SMALL.epochs for step, _ in at]
-    # It is stopped in the step after the last stretch.
-    assert model.num_timesteps == wanted[-1] + turns.rounds * SMALL.rollout + SMALL.num_envs
+    # The peer counts epochs: every collected rollout has been learned from.
+    assert [epochs for _, epochs in at] == [step // SMALL.rollout * SMALL.epochs for step, _ in at]
+    # It is stopped in the step after the last slice.
+    assert model.num_timesteps == wanted[-1] + callback.rounds * SMALL.rollout + SMALL.num_envs
 
 
-def test_our_turns_are_whole_rounds(tmp_path: Path) -> None:
-    ours = OurRounds(TERMS, BENCH, tmp_path / "run")
+def test_our_slices_are_whole_rounds(tmp_path: Path) -> None:
+    ours = OurSlices(SETTINGS, BENCH, tmp_path / "run")
     try:
         counters = ours._loop.trainer.counters
         updates = SMALL.epochs * SMALL.rollout // SMALL.minibatch_size
         for _ in range(2):
             begin = (counters.env_steps, counters.updates)
             assert begin[0] % SMALL.rollout == 0
-            ours.turn()
+            ours.run_slice()
             assert counters.env_steps - begin[0] == ours.rounds * SMALL.rollout
             assert counters.updates - begin[1] == ours.rounds * updates
     finally:
         ours.close()
     assert ours.notes == ()
-    assert len(ours.speeds) == 2
-    assert min(ours.speeds) > 0
+    assert len(ours.rates) == 2
+    assert min(ours.rates) > 0
     assert (tmp_path / "run" / "episodes.csv").stat().st_size > 0
 
 
-def test_ours_tells_what_its_defaults_chose(tmp_path: Path) -> None:
-    ours = OurRounds(replace(TERMS, backend=DEFAULTS.backend), BENCH, tmp_path / "run")
+def test_notes_name_the_backend_that_auto_chose(tmp_path: Path) -> None:
+    ours = OurSlices(replace(SETTINGS, backend=DEFAULTS.backend), BENCH, tmp_path / "run")
     ours.close()
-    (told,) = ours.notes
-    assert told.endswith("so compiled.")
+    (note,) = ours.notes
+    assert note.endswith("so compiled.")
 
 
 def test_figures_of_ppo_alone_leave_those_of_dqn_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("EQUAL", "CLEANRL_STYLE", "DEFAULTS", "VECTOR"):
-        monkeypatch.setattr(peer_ppo, name, TERMS)
+        monkeypatch.setattr(ppo, name, SETTINGS)
     figures = measure_peers(PeersBench(only="ppo", slices=1, seconds=0.01, peer_num_envs=40))
     assert figures.ratio is None
     assert figures.net is None
-    ppo = figures.ppo
-    assert ppo is not None
-    for match in (ppo.equal, ppo.cleanrl, ppo.defaults, ppo.vector):
+    found = figures.ppo
+    assert found is not None
+    for match in (found.equal, found.cleanrl, found.defaults, found.vector):
         assert isinstance(match, Match)
         assert match.ratio == pytest.approx(match.ours_steps_per_cpu_s / match.peer_steps_per_cpu_s)
         assert np.isfinite(match.ratio)
         assert match.ours == match.peer == SMALL
         assert min(match.ours_rounds, match.peer_rounds) >= 1
-    assert ppo.env == "CartPole-v1"
-    assert ppo.settings["lr_schedule"] == "constant"
+    assert found.env == "CartPole-v1"
+    assert found.settings["lr_schedule"] == "constant"
     assert figures.whole is figures.stepping is None
