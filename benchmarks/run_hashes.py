@@ -6,7 +6,7 @@ with another version and compares.
 
     python benchmarks/run_hashes.py record OLD/.venv/bin/brisk hashes.json
     python benchmarks/run_hashes.py compare NEW/.venv/bin/brisk hashes.json
-    python benchmarks/run_hashes.py compare NEW/.venv/bin/brisk hashes.json ppo-snake-fused-1 c51-gym-fused
+    python benchmarks/run_hashes.py compare NEW/.venv/bin/brisk hashes.json c51-gym-fused
 
 Results depend on the processor and on the versions of torch, NumPy and Numba, so both commands must
 run on the same machine. Compiled kernels are cached; the first run of a version takes longer.
@@ -117,9 +117,7 @@ RUNS = {
     "ppo-gym-process": (
         "gym:CartPole-v1 --algo ppo --engine fused --steps 30000 --num-envs 8 --backend process"
     ),
-    "ppo-gym-pendulum": (
-        "gym:Pendulum-v1 --algo ppo --steps 30000 --num-envs 16 --normalize-obs"
-    ),
+    "ppo-gym-pendulum": ("gym:Pendulum-v1 --algo ppo --steps 30000 --num-envs 16 --normalize-obs"),
     "ppo-cage2-masks": (
         "cage2 --algo ppo --engine fused --steps 200000 --num-envs 128 --threads 2"
     ),
@@ -131,9 +129,7 @@ RUNS = {
     ),
     "reinforce-cartpole": "cartpole --algo reinforce --engine fused --steps 100000 --num-envs 64",
     "reinforce-snake-torch": "snake --algo reinforce --engine torch --steps 40000 --num-envs 64",
-    "ppo-reuse-fused": (
-        "snake --algo ppo --engine fused --reuse 2 --steps 300000 --num-envs 128"
-    ),
+    "ppo-reuse-fused": ("snake --algo ppo --engine fused --reuse 2 --steps 300000 --num-envs 128"),
     "ppo-reuse-torch": (
         "cartpole --algo ppo --engine torch --reuse 2 --steps 150000 --num-envs 128"
     ),

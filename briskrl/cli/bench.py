@@ -13,7 +13,8 @@ from typing import Any
 from briskrl.bench.command import BenchCommand, TrainBenchCommand
 from briskrl.cli.flags import Parser, add_flags, flag_layer, flag_name
 from briskrl.cli.tables import print_result
-from briskrl.core.config import build, field_aliases, field_hints
+from briskrl.core.aliases import field_aliases
+from briskrl.core.config import build, field_hints
 from briskrl.core.errors import BriskError, ConfigError, nearest
 from briskrl.core.format import columns
 from briskrl.core.registry import load_from_checkout

@@ -64,6 +64,6 @@ def test_the_learning_study_reports_what_its_file_has() -> None:
     rows = [line for line in done.stdout.splitlines() if line.startswith("|")][2:]
     runs = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(rows) == len({run["variant"] for run in runs})
-    page = (ROOT / "docs" / "tune.md").read_text()
+    page = (ROOT / "docs" / "background" / "tune-methods.md").read_text()
     for row in rows:
         assert " | ".join(row.strip("| ").split(" | ")[1:]) in page
