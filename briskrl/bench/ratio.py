@@ -23,7 +23,7 @@ from briskrl.bench.compare import SeedMean, mean_of
 from briskrl.bench.train_loop import Arrival, Curve, learning_curve
 from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError
-from briskrl.core.format import columns, count
+from briskrl.core.format import format_columns, format_count
 
 if TYPE_CHECKING:
     from briskrl.training.config import TrainConfig
@@ -216,7 +216,8 @@ def format_ratios(figures: RatioFigures) -> str:
     rows += [_row(name, preset, figures.seeds) for name, preset in figures.presets.items()]
     return (
         f"{figures.algo} on {figures.env}, {figures.steps:,} steps, {figures.seeds} seeds, "
-        f"{figures.games} games per score, score to reach {figures.score:g}:\n{columns(rows)}"
+        f"{figures.games} games per score, score to reach {figures.score:g}:\n"
+        f"{format_columns(rows)}"
     )
 
 
@@ -224,13 +225,13 @@ def _row(name: str, preset: PresetFigures, seeds: int) -> list[str]:
     return [
         name,
         f"{preset.ratio:g}",
-        _format_mean(preset.steps_per_s, count),
-        _format_mean(preset.steps_per_cpu_s, count),
+        _format_mean(preset.steps_per_s, format_count),
+        _format_mean(preset.steps_per_cpu_s, format_count),
         f"{preset.updates:,.0f}",
         f"{preset.cpu_s:.3g}",
         _format_mean(preset.final_score),
         f"{preset.reached} of {seeds}",
-        _format_mean(preset.steps_to_score, count),
+        _format_mean(preset.steps_to_score, format_count),
         _format_mean(preset.cpu_s_to_score),
         _format_mean(preset.wall_s_to_score),
     ]

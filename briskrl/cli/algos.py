@@ -8,7 +8,7 @@ from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import Parser, show
 from briskrl.cli.tables import options
 from briskrl.core.config import field_defaults
-from briskrl.core.format import columns
+from briskrl.core.format import format_columns
 from briskrl.training.resolve import algo_config_class
 
 EXAMPLES = """\
@@ -32,7 +32,9 @@ def run(argv: list[str]) -> int:
         print(f"{args.ALGO}: {entry.summary}\n")
         print(options(algo_config_class(args.ALGO), entry.preset))
     else:
-        print(columns([(name, ALGOS.get(name).summary, _preset(name)) for name in names], ""))
+        print(
+            format_columns([(name, ALGOS.get(name).summary, _preset(name)) for name in names], "")
+        )
         print("\nOptions of one: brisk algos NAME. Train with: brisk train snake --algo NAME")
     return 0
 

@@ -16,7 +16,7 @@ from briskrl.cli.tables import print_result
 from briskrl.core.aliases import field_aliases
 from briskrl.core.config import build, field_hints
 from briskrl.core.errors import BriskError, ConfigError, nearest
-from briskrl.core.format import columns
+from briskrl.core.format import format_columns
 from briskrl.core.registry import load_from_checkout
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import env_config_class
@@ -64,7 +64,7 @@ def run(argv: list[str]) -> int:
 
 
 def _help() -> str:
-    table = columns(list(COMMANDS.items()))
+    table = format_columns(list(COMMANDS.items()))
     return f"usage: brisk bench COMMAND ...\n\nMeasure speed.\n\ncommands:\n{table}\n\n{OVERVIEW}"
 
 

@@ -7,7 +7,7 @@ import json
 from briskrl.cli.flags import Parser
 from briskrl.cli.tables import options
 from briskrl.core.config import field_defaults
-from briskrl.core.format import columns
+from briskrl.core.format import format_columns
 from briskrl.envs.registry import ENVS
 from briskrl.training.resolve import env_config_class
 
@@ -35,7 +35,7 @@ def run(argv: list[str]) -> int:
             if known:
                 print(f"\n{told}: {', '.join(known)}")
     else:
-        print(columns([(name, ENVS.get(name).summary) for name in names], indent=""))
+        print(format_columns([(name, ENVS.get(name).summary) for name in names], indent=""))
         print("\nOptions of one: brisk envs NAME. Train with: brisk train NAME --obs ...")
     return 0
 

@@ -10,7 +10,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from briskrl.core.format import count, duration, number, percent, shares
+from briskrl.core.format import (
+    format_count,
+    format_duration,
+    format_percent,
+    format_phases,
+    format_score,
+)
 
 if TYPE_CHECKING:
     from briskrl.training.evaluate import EvalResult
@@ -43,7 +49,7 @@ class PlainReporter:
 
     def on_warmup(self, seconds: float) -> None:
         """Say what the warm-up took."""
-        self._say(f"warm-up {duration(seconds)}")
+        self._say(f"warm-up {format_duration(seconds)}")
 
     def on_progress(self, progress: Progress) -> None:
         """Say how far the run is, unless that was said a moment ago."""
@@ -81,7 +87,7 @@ class LiveReporter:
 
     def on_warmup(self, seconds: float) -> None:
         """Say what the warm-up took and start drawing."""
-        self._print(f"warm-up {duration(seconds)}")
+        self._print(f"warm-up {format_duration(seconds)}")
         self._live.start()
 
     def on_progress(self, progress: Progress) -> None:
@@ -124,22 +130,22 @@ class LiveReporter:
 
 def facts(progress: Progress, best: float | None) -> list[tuple[str, str]]:
     """Labels and values of the live panel."""
-    record = "" if best is None else f"  (best {number(best)})"
-    total = "" if progress.total_steps is None else f" of {count(progress.total_steps)}"
-    steps = f"{count(progress.env_steps)}{total}"
+    record = "" if best is None else f"  (best {format_score(best)})"
+    total = "" if progress.total_steps is None else f" of {format_count(progress.total_steps)}"
+    steps = f"{format_count(progress.env_steps)}{total}"
     found = [
-        ("score", f"{number(progress.mean_score)}{record}"),
-        ("return", number(progress.mean_return)),
-        ("speed", f"{count(progress.steps_per_s)} steps/s{_of_machine(progress, ', ')}"),
-        ("done", f"{steps} steps, {count(progress.episodes)} episodes"),
-        ("updates", count(progress.updates)),
+        ("score", f"{format_score(progress.mean_score)}{record}"),
+        ("return", format_score(progress.mean_return)),
+        ("speed", f"{format_count(progress.steps_per_s)} steps/s{_of_machine(progress, ', ')}"),
+        ("done", f"{steps} steps, {format_count(progress.episodes)} episodes"),
+        ("updates", format_count(progress.updates)),
     ]
     if progress.epsilon is not None:
         found.append(("epsilon", f"{progress.epsilon:.3f}"))
     if progress.loss is not None:
         found.append(("loss", f"{progress.loss:.4g}"))
-    found.append(("time in", shares(progress.phases)))
-    found.append(("time", f"{duration(progress.wall_s)}, {eta(progress)} to go"))
+    found.append(("time in", format_phases(progress.phases)))
+    found.append(("time", f"{format_duration(progress.wall_s)}, {eta(progress)} to go"))
     return found
 
 
@@ -148,21 +154,23 @@ def row(progress: Progress) -> str:
     done = 100 * progress.fraction
     epsilon = "" if progress.epsilon is None else f"  epsilon {progress.epsilon:.3f}"
     return (
-        f"{done:3.0f}%  {count(progress.env_steps)} steps  score {number(progress.mean_score)}  "
-        f"return {number(progress.mean_return)}  {count(progress.steps_per_s)} steps/s  "
-        f"{count(progress.updates)} updates{epsilon}{_of_machine(progress, '  ')}  "
-        f"{duration(progress.wall_s)}, {eta(progress)} to go"
+        f"{done:3.0f}%  {format_count(progress.env_steps)} steps  "
+        f"score {format_score(progress.mean_score)}  "
+        f"return {format_score(progress.mean_return)}  "
+        f"{format_count(progress.steps_per_s)} steps/s  "
+        f"{format_count(progress.updates)} updates{epsilon}{_of_machine(progress, '  ')}  "
+        f"{format_duration(progress.wall_s)}, {eta(progress)} to go"
     )
 
 
 def _of_machine(progress: Progress, before: str) -> str:
     fraction = progress.machine_fraction
-    return "" if fraction is None else f"{before}{percent(fraction)} of this machine"
+    return "" if fraction is None else f"{before}{format_percent(fraction)} of this machine"
 
 
 def eta(progress: Progress) -> str:
     """Time left at the present speed, or a dash before there is one."""
-    return "-" if progress.eta_s is None else duration(progress.eta_s)
+    return "-" if progress.eta_s is None else format_duration(progress.eta_s)
 
 
 def title(info: RunInfo) -> str:
@@ -179,14 +187,14 @@ def summary(result: RunResult, played: EvalResult | None) -> str:
     run, brisk = shlex.quote(result.run_dir), command_name()
     ended = "Finished" if result.stopped == "finished" else "Stopped and saved"
     counts = f"{result.env_steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates"
-    times = f"{duration(result.wall_s)} ({duration(result.cpu_s)} CPU)"
+    times = f"{format_duration(result.wall_s)} ({format_duration(result.cpu_s)} CPU)"
     lines = [
         f"{ended}: {counts} ({result.updates_per_transition:.4g} per transition)",
         f"  plays    {skill(result, played)}",
-        f"  speed    {count(result.steps_per_s)} steps/s: {times}, "
-        f"after {duration(result.warmup_s)} of warm-up",
+        f"  speed    {format_count(result.steps_per_s)} steps/s: {times}, "
+        f"after {format_duration(result.warmup_s)} of warm-up",
         f"  machine  {effort(result)}",
-        f"  time in  {shares(result.phases)}",
+        f"  time in  {format_phases(result.phases)}",
         f"  folder   {result.run_dir}",
     ]
     if result.stopped == "finished":
@@ -202,25 +210,26 @@ def skill(result: RunResult, played: EvalResult | None) -> str:
     """The score over fresh games, or that of training if none were played."""
     if played is None:
         return (
-            f"score {number(result.mean_score)}, return {number(result.mean_return)}, "
+            f"score {format_score(result.mean_score)}, return {format_score(result.mean_return)}, "
             "mean of the last training episodes"
         )
     return (
-        f"score {number(played.mean_score)} on average, {number(played.max_score)} at best, "
+        f"score {format_score(played.mean_score)} on average, "
+        f"{format_score(played.max_score)} at best, "
         f"over {played.episodes} fresh games without exploration"
     )
 
 
 def effort(result: RunResult) -> str:
     """How much arithmetic the run did, and how much this machine could have done."""
-    told = f"{count(result.flops_per_step)} FLOP per step"
+    told = f"{format_count(result.flops_per_step)} FLOP per step"
     if result.achieved_gflops is None:
         return told
     rate = f"{told}, {result.achieved_gflops:.3g} GFLOP/s of CPU"
     if result.machine_gflops is None or result.machine_fraction is None:
         return f"{rate}; {command_name()} bench machine tells what could be had"
     best = f"of the {result.machine_gflops:.3g} that a core can do"
-    return f"{rate}: {percent(result.machine_fraction)} {best}"
+    return f"{rate}: {format_percent(result.machine_fraction)} {best}"
 
 
 def resume_command(result: RunResult) -> str:

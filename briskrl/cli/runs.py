@@ -12,7 +12,7 @@ from typing import Any
 from briskrl.cli.flags import Parser
 from briskrl.cli.targets import RUNS, run_folders
 from briskrl.core.errors import RunFolderError
-from briskrl.core.format import columns, count, duration, number
+from briskrl.core.format import format_columns, format_count, format_duration, format_score
 
 EXAMPLES = """\
 examples:
@@ -104,8 +104,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _steps(run: dict[str, Any]) -> str:
     """Steps done, of how many if the run ends by steps."""
-    total = "" if run["total_steps"] is None else f"/{count(run['total_steps'])}"
-    return f"{count(run['env_steps'])}{total}"
+    total = "" if run["total_steps"] is None else f"/{format_count(run['total_steps'])}"
+    return f"{format_count(run['env_steps'])}{total}"
 
 
 def _table(found: list[dict[str, Any]]) -> str:
@@ -116,10 +116,10 @@ def _table(found: list[dict[str, Any]]) -> str:
             run["env"] or "?",
             run["algo"] or "?",
             _steps(run),
-            number(run["mean_score"]),
+            format_score(run["mean_score"]),
             run["status"],
-            duration(run["age_s"]),
+            format_duration(run["age_s"]),
         )
         for run in found
     ]
-    return columns([head, *rows], indent="")
+    return format_columns([head, *rows], indent="")

@@ -10,7 +10,7 @@ from typing import Any
 
 from briskrl.cli.flags import flag_name, show
 from briskrl.core.config import field_defaults, field_docs
-from briskrl.core.format import columns, count, shares
+from briskrl.core.format import format_columns, format_count, format_phases
 
 
 def print_result(
@@ -36,7 +36,7 @@ def print_result(
     elif to_text is not None:
         print(to_text(figures), flush=True)
     else:
-        print(columns(list(_rows(asdict(figures)))), flush=True)
+        print(format_columns(list(_rows(asdict(figures)))), flush=True)
     return 0
 
 
@@ -51,13 +51,13 @@ def _rows(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
 
 def _format(name: str, value: object) -> str:
     if isinstance(value, dict):
-        return shares(value)
+        return format_phases(value)
     if isinstance(value, tuple):
         return ", ".join(_format(name, part) for part in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return count(value) if value >= 1000 else f"{value:.4g}"
+        return format_count(value) if value >= 1000 else f"{value:.4g}"
     if isinstance(value, int) and name not in ("threads", "slices", "num_envs"):
         return f"{value:,}"
     return "-" if value is None else str(value)
@@ -67,4 +67,4 @@ def options(cls: type, preset: Mapping[str, object] | None = None) -> str:
     """The fields of a config class with their defaults and help, one per line."""
     defaults, docs = field_defaults(cls) | dict(preset or {}), field_docs(cls)
     rows = [(flag_name(name), show(value), docs.get(name, "")) for name, value in defaults.items()]
-    return columns(rows)
+    return format_columns(rows)

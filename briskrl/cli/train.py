@@ -15,7 +15,7 @@ from briskrl.cli.flags import Parser, add_flags, clashes, flag_layer
 from briskrl.core.config import Setting, build, to_dict, to_toml
 from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import BriskError, ConfigError
-from briskrl.core.format import columns
+from briskrl.core.format import format_columns
 from briskrl.envs.registry import ENVS
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import algo_config_class, env_config_class, resolve
@@ -179,8 +179,8 @@ def _add_own(parser: Parser) -> None:
 
 
 def _description(choice: Choice) -> str:
-    envs = columns([(name, ENVS.get(name).summary) for name in ENVS])
-    algos = columns([(name, ALGOS.get(name).summary) for name in ALGOS])
+    envs = format_columns([(name, ENVS.get(name).summary) for name in ENVS])
+    algos = format_columns([(name, ALGOS.get(name).summary) for name in ALGOS])
     if choice.env is None:
         more = "Options of both: brisk train snake --algo rainbow --help"
     else:

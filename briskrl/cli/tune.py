@@ -18,7 +18,7 @@ from briskrl.cli.train import parse_args
 from briskrl.core.config import to_toml
 from briskrl.core.config_file import PARSERS
 from briskrl.core.errors import ConfigError
-from briskrl.core.format import columns, count, duration
+from briskrl.core.format import format_columns, format_count, format_duration
 from briskrl.tuning.config import TuneConfig
 
 if TYPE_CHECKING:
@@ -100,13 +100,15 @@ def report(outcome: Outcome, settings: TuneConfig, path: Path) -> str:
             (axis, show(outcome.start[axis]), show(outcome.best[axis]), KINDS[axis])
             for axis in outcome.best.differs_in(outcome.start)
         ]
-        lines.append(columns(rows))
+        lines.append(format_columns(rows))
         lines += _rollout_note(outcome)
     if outcome.remembered:
         lines.append(f"Found before, {outcome.remembered}; --fresh searches anew.")
     else:
         tried = len(outcome.findings.gains)
-        lines.append(f"Tried {tried} of {outcome.points} points in {duration(outcome.seconds)}.")
+        lines.append(
+            f"Tried {tried} of {outcome.points} points in {format_duration(outcome.seconds)}."
+        )
     lines += [f"Skipped {point}: {why}" for point, why in outcome.findings.skipped.items()]
     changed = "tuned settings" if outcome.is_proven else "settings, unchanged,"
     lines.append(f"The {changed} are in {path}:")
@@ -159,7 +161,7 @@ def _verdict(outcome: Outcome, settings: TuneConfig) -> str:
         return (
             f"Nothing wins: the best found ({outcome.best}) is {told}, {pairs}. That may be chance."
         )
-    rates = f"{count(outcome.start_rate)} to {count(outcome.best_rate)} {unit}"
+    rates = f"{format_count(outcome.start_rate)} to {format_count(outcome.best_rate)} {unit}"
     return f"{told} ({rates}, {pairs})."
 
 

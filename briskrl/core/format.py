@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
+def format_columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
     """Rows as aligned columns, two spaces apart; the last column is not padded."""
     if not rows:
         return ""
@@ -17,7 +17,7 @@ def columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
     return "\n".join(lines)
 
 
-def count(value: float) -> str:
+def format_count(value: float) -> str:
     """A count in three figures: 950, 12.3k, 4.00M."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         # 999.95 k would round to 1000 k, so the larger unit takes over just before.
@@ -27,7 +27,7 @@ def count(value: float) -> str:
     return f"{value:.0f}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time span: 3.2s, 4m05s, 2h03m, 5d04h."""
     if seconds < 59.95:
         return f"{seconds:.1f}s"
@@ -38,18 +38,18 @@ def duration(seconds: float) -> str:
     return f"{whole // 60}m{whole % 60:02d}s"
 
 
-def number(value: float | None) -> str:
+def format_score(value: float | None) -> str:
     """A score or return: 12.34, or a dash if there is none yet."""
     return "-" if value is None else f"{value:.2f}"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share in two figures: 43%, 4.3%, 0.43%."""
     value = 100 * share
     return f"{value:.{0 if value >= 9.95 else 1 if value >= 0.995 else 2}f}%"
 
 
-def shares(phases: dict[str, float]) -> str:
+def format_phases(phases: dict[str, float]) -> str:
     """Phases by their share of the time, largest first; those under half a percent are left out."""
     total = sum(phases.values())
     if total <= 0:
@@ -59,7 +59,7 @@ def shares(phases: dict[str, float]) -> str:
     return "  ".join(parts)
 
 
-def figures(value: float) -> str:
+def format_figures(value: float) -> str:
     """A measured number in three figures, without letters: 0.043, 4.30, 43.0, 4,300."""
     size = abs(value)
     if size >= 99.95:

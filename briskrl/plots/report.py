@@ -9,7 +9,7 @@ from math import isfinite
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from briskrl.core.format import figures, strip_control_chars
+from briskrl.core.format import format_figures, strip_control_chars
 from briskrl.plots.style import (
     BAD,
     CPU,
@@ -73,7 +73,9 @@ def phase_bars(rows: Sequence[PhaseBar]) -> Figure:
             bars = ax.barh(places, values, 0.36, color=color)
             for patch in bars:
                 patch.set_gid(gid)
-            ax.bar_label(bars, [figures(value) for value in values], padding=3, fontsize="small")
+            ax.bar_label(
+                bars, [format_figures(value) for value in values], padding=3, fontsize="small"
+            )
         largest = max((value for row in rows for value in (row.wall, row.cpu)), default=0.0)
         # Room for the value beside the longest bar.
         ax.set_xlim(0, 1.12 * largest or 1.0)

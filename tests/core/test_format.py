@@ -2,13 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from briskrl.core.format import columns, count, duration, figures, number, percent, shares
+from briskrl.core.format import (
+    format_columns,
+    format_count,
+    format_duration,
+    format_figures,
+    format_percent,
+    format_phases,
+    format_score,
+)
 
 
 def test_columns_line_up_and_leave_no_trailing_spaces() -> None:
     rows = [("a", "long word", ""), ("bcd", "x", "end")]
-    assert columns(rows, indent=" ") == " a    long word\n bcd  x          end"
-    assert columns([]) == ""
+    assert format_columns(rows, indent=" ") == " a    long word\n bcd  x          end"
+    assert format_columns([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -26,7 +34,7 @@ def test_columns_line_up_and_leave_no_trailing_spaces() -> None:
     ],
 )
 def test_counts_have_three_figures(value: float, text: str) -> None:
-    assert count(value) == text
+    assert format_count(value) == text
 
 
 @pytest.mark.parametrize(
@@ -42,7 +50,7 @@ def test_counts_have_three_figures(value: float, text: str) -> None:
     ],
 )
 def test_durations_have_two_units(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -57,15 +65,15 @@ def test_durations_have_two_units(seconds: float, text: str) -> None:
     ],
 )
 def test_percentages_have_two_figures(share: float, text: str) -> None:
-    assert percent(share) == text
+    assert format_percent(share) == text
 
 
 def test_shares_are_sorted_and_small_ones_left_out() -> None:
-    assert shares({"act": 1.0, "update": 2.985, "log": 0.001, "env": 1.0}) == (
+    assert format_phases({"act": 1.0, "update": 2.985, "log": 0.001, "env": 1.0}) == (
         "update 60%  act 20%  env 20%"
     )
-    assert shares({}) == "-"
-    assert number(None) == "-"
+    assert format_phases({}) == "-"
+    assert format_score(None) == "-"
 
 
 @pytest.mark.parametrize(
@@ -82,4 +90,4 @@ def test_shares_are_sorted_and_small_ones_left_out() -> None:
     ],
 )
 def test_measured_numbers_have_three_figures_and_no_letters(value: float, text: str) -> None:
-    assert figures(value) == text
+    assert format_figures(value) == text

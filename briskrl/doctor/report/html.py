@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from briskrl.core.format import figures, percent, strip_control_chars
+from briskrl.core.format import format_figures, format_percent, strip_control_chars
 from briskrl.doctor.report import phrases
 from briskrl.doctor.report.records import Finding, Outcome, PhaseRow, Report
 from briskrl.plots import (
@@ -149,12 +149,12 @@ def _phases(report: Report) -> Iterator[str]:
 def _phase(row: PhaseRow) -> tuple[str, ...]:
     return (
         row.name,
-        percent(row.share),
-        figures(row.wall_s),
-        figures(row.cpu_s),
+        format_percent(row.share),
+        format_figures(row.wall_s),
+        format_figures(row.cpu_s),
         f"{row.calls:,}" if row.calls else "-",
-        figures(row.p50_us) if row.calls else "-",
-        figures(row.p95_us) if row.calls else "-",
+        format_figures(row.p50_us) if row.calls else "-",
+        format_figures(row.p95_us) if row.calls else "-",
     )
 
 
@@ -240,8 +240,8 @@ def _profile(profile: dict[str, Any]) -> Iterator[str]:
     rows = [
         (
             entry["name"],
-            percent(entry["share"]),
-            figures(entry["own_s"]),
+            format_percent(entry["share"]),
+            format_figures(entry["own_s"]),
             "-" if entry.get("calls") is None else f"{entry['calls']:,}",
         )
         for entry in profile.get("top", ())

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import isfinite
 
-from briskrl.core.format import count, duration, figures, percent
+from briskrl.core.format import format_count, format_duration, format_figures, format_percent
 from briskrl.doctor.report.records import Finding, Gain, Outcome, Report, Speed
 
 COMPLETE = 0.98
@@ -69,12 +69,12 @@ def headline(report: Report) -> list[tuple[str, str]]:
     speed = report.speed
     if speed is None:
         return [("Speed", "nothing was measured")]
-    seen = f"{count(speed.steps)} steps, {count(speed.updates)} updates"
+    seen = f"{format_count(speed.steps)} steps, {format_count(speed.updates)} updates"
     if speed.episodes is not None:
-        seen += f", {count(speed.episodes)} episodes"
+        seen += f", {format_count(speed.episodes)} episodes"
     return [
-        ("Speed", f"{count(speed.steps_per_s)} steps/s"),
-        ("CPU", f"{count(speed.steps_per_cpu_s)} steps per CPU second"),
+        ("Speed", f"{format_count(speed.steps_per_s)} steps/s"),
+        ("CPU", f"{format_count(speed.steps_per_cpu_s)} steps per CPU second"),
         ("Cores", f"{speed.cores_busy:.2f} busy{_of_cores(report)}"),
         ("Updates", _updates(speed)),
         ("Machine", _machine(speed)),
@@ -83,7 +83,7 @@ def headline(report: Report) -> list[tuple[str, str]]:
 
 
 def _took(report: Report) -> str:
-    return f"took {duration(report.took_s)}, budget {duration(report.budget_s)}"
+    return f"took {format_duration(report.took_s)}, budget {format_duration(report.budget_s)}"
 
 
 def _of_cores(report: Report) -> str:
@@ -102,7 +102,7 @@ def _updates(speed: Speed) -> str:
 def _machine(speed: Speed) -> str:
     if speed.machine_fraction is None:
         return "unknown: run `brisk bench machine` first; needs a network built by briskrl"
-    return f"{percent(speed.machine_fraction)} of the peak arithmetic rate of a core"
+    return f"{format_percent(speed.machine_fraction)} of the peak arithmetic rate of a core"
 
 
 def warnings(report: Report) -> list[str]:
@@ -118,7 +118,7 @@ def warnings(report: Report) -> list[str]:
         )
     if report.phases and report.coverage < COMPLETE:
         found.append(
-            f"The phases are incomplete: they cover {percent(report.coverage)} of the time. "
+            f"The phases are incomplete: they cover {format_percent(report.coverage)} of the time. "
             "Put the remaining code into phases of its own."
         )
     return found
@@ -147,7 +147,7 @@ def times(gain: Gain, pairs: int = 0) -> str:
 
 
 def _factor(value: float) -> str:
-    return f"{value:.2f}" if 0.0995 <= value < 99.95 else figures(value)
+    return f"{value:.2f}" if 0.0995 <= value < 99.95 else format_figures(value)
 
 
 def describe_gain(finding: Finding) -> str:

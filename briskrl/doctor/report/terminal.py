@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from briskrl.core.format import columns, figures, percent, strip_control_chars
+from briskrl.core.format import format_columns, format_figures, format_percent, strip_control_chars
 from briskrl.doctor.report import phrases
 from briskrl.doctor.report.records import Finding, Outcome, PhaseRow, Report
 
@@ -57,13 +57,13 @@ def _phases(report: Report) -> str:
 def _phase(row: PhaseRow) -> tuple[str, ...]:
     return (
         _cut(row.name, 12),
-        percent(row.share),
+        format_percent(row.share),
         "#" * round(BAR * min(1.0, row.share)),
-        figures(row.wall_s),
-        figures(row.cpu_s),
+        format_figures(row.wall_s),
+        format_figures(row.cpu_s),
         f"{row.calls:,}" if row.calls else "-",
-        figures(row.p50_us) if row.calls else "-",
-        figures(row.p95_us) if row.calls else "-",
+        format_figures(row.p50_us) if row.calls else "-",
+        format_figures(row.p95_us) if row.calls else "-",
     )
 
 
@@ -130,7 +130,7 @@ def _profile_rows(profile: dict[str, Any]) -> list[Sequence[str]]:
     rows: list[Sequence[str]] = [("share", "own s", "calls", "what")]
     for entry in profile["top"]:
         calls = "-" if entry.get("calls") is None else f"{entry['calls']:,}"
-        own, share = figures(entry["own_s"]), percent(entry["share"])
+        own, share = format_figures(entry["own_s"]), format_percent(entry["share"])
         rows.append((share, own, calls, _cut(entry["name"], 68)))
     return rows
 
@@ -138,7 +138,7 @@ def _profile_rows(profile: dict[str, Any]) -> list[Sequence[str]]:
 def _table(rows: Sequence[Sequence[str]], text_at: Sequence[int]) -> str:
     """Aligned columns: text to the left, numbers to the right."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    return columns(
+    return format_columns(
         [
             [
                 cell if position in text_at else cell.rjust(width)
