@@ -170,7 +170,6 @@ class PrioritizedReplay:
         views = self._replay.views(out)
         if views is None:
             return None
-        ring = self._replay.ring
         return PrioritizedSampler(
             tree=self._tree,
             draws=self._replay.draw(rng, updates, out),
@@ -178,18 +177,7 @@ class PrioritizedReplay:
             alpha=self.alpha,
             offset=ERROR_OFFSET,
             largest=np.array([self._largest]),
-            num_envs=self._replay.num_envs,
-            n_step=self._replay.n_step,
-            gamma=self._replay.gamma,
-            ring=(
-                ring.obs,
-                ring.action,
-                ring.reward,
-                ring.flags,
-                ring.mask,
-                ring.final_obs,
-                ring.final_mask,
-            ),
+            ring=self._replay.arrays,
             index=out.index,
             weight=out.weight,
             **views,

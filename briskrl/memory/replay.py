@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import (
     Array,
@@ -68,6 +69,9 @@ class ReplayBuffer:
         self.cursor: Ints = np.zeros((2, num_envs), np.int64)
         """(2, N): next row and number of writes of every env."""
         self._counts: Ints = self.cursor[ring_kernels.COUNT]
+        self.arrays = self.ring.for_kernels(self.cursor, n_step=n_step, gamma=self.gamma)
+        """The ring as compiled code sees it."""
+        self._packed_ring = PackedArgs(self.arrays)
         self._chunks = RingChunks(self.ring, num_rows=self.num_rows, num_envs=num_envs)
         self._versions_seen = False
         self._size = 0
@@ -145,10 +149,8 @@ class ReplayBuffer:
         """
         draws = self.draw(rng, updates, out)
         ring_kernels.choose_uniform(
+            self._packed_ring,
             draws,
-            self.cursor,
-            self.num_rows,
-            self.n_step,
             self._size,
             updates,
             self._scratch,
@@ -192,18 +194,9 @@ class ReplayBuffer:
         else:
             obs, next_obs = coding.room(out)
         ring_kernels.gather(
-            self.num_envs,
-            self.n_step,
-            self.gamma,
+            self._packed_ring,
             updates,
             out.index,
-            ring.obs,
-            ring.action,
-            ring.reward,
-            ring.flags,
-            ring.mask,
-            ring.final_obs,
-            ring.final_mask,
             obs,
             _batches_of(out.action, ring.action),
             out.reward,
@@ -313,16 +306,8 @@ class ReplayBuffer:
     ) -> tuple[Any, ...]:
         ring, rows = self.ring, len(ids)
         return (
-            self.cursor,
-            self.n_step,
+            self._packed_ring,
             ids,
-            ring.obs,
-            ring.action,
-            ring.reward,
-            ring.flags,
-            ring.mask,
-            ring.final_obs,
-            ring.final_mask,
             _rows_of(self._obs_of(before), rows, ring.obs),
             _rows_of(decision.action, rows, ring.action),
             self._mask_of(before.mask, rows),

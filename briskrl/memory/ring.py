@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from briskrl.core.spec import EnvSpec
-from briskrl.core.types import Array, Bools, Floats, action_layout
+from briskrl.core.types import Array, Bools, Floats, Ints, action_layout
+from briskrl.memory.kernels.ring import RingArrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,11 @@ class Ring:
             final_obs=np.zeros((slots, width), obs_dtype),
             final_mask=np.zeros((slots, num_actions), np.bool_),
         )
+
+    def for_kernels(self, cursor: Ints, *, n_step: int, gamma: float) -> RingArrays:
+        """The ring as compiled code sees it, with the cursor (2, N) of its envs."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        return RingArrays(cursor=cursor, n_step=n_step, gamma=gamma, **arrays)
 
     @property
     def dense(self) -> dict[str, Array]:

@@ -79,8 +79,8 @@ def test_halves_of_a_batch_are_the_same_whoever_computes_them(preset, batch_size
         engine = transitions.make(config, env, engine="fused", overlap=True).engines.now
         with nullcontext() if alone else a_partner_of(engine, batch):
             errors = [engine.update(batch, 30, 30 * k).copy() for k in range(20)]
-        assert (engine._board[kernels.ROUND] == 0) == alone
-        found[alone] = [engine._parts.online_flat.values.numpy(), *errors]
+        assert (engine._mailbox[kernels.ROUND] == 0) == alone
+        found[alone] = [engine._model.online_flat.values.numpy(), *errors]
         losses = engine.drain()
         assert losses == found.setdefault("losses", losses)
     for ours, theirs in zip(found[False], found[True], strict=True):
@@ -94,7 +94,7 @@ def a_partner_of(engine, batch):
     engine.freeze_actor(batch)
     partner = threading.Thread(target=engine.help_until, args=(batch, (end, 0, 1)))
     partner.start()
-    while engine._board[kernels.PARTNER] != kernels.READY:
+    while engine._mailbox[kernels.HELPER] != kernels.READY:
         time.sleep(0.001)
     try:
         yield

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from briskrl.algos.dqn.config import DQN_PRESETS
-from briskrl.algos.dqn.kernels.td_update import BEGUN, PREFETCHED
+from briskrl.algos.dqn.kernels.td_update import PREFETCH_ID, STARTED_ID
 from briskrl.algos.dqn.kernels.updates import run_updates
 from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.counters import Counters
@@ -81,16 +81,16 @@ def announced():
     algo.compiled_updates.finish(batch, 1)
     before = transitions.parameters(algo)
     engine = algo.engines.now
-    rules = engine._plan_for(batch).context.rules
+    rules = engine._plan_for(batch).context.params
     number, end = 0, time.monotonic() + 10
-    while rules[BEGUN] < max(1, number) and time.monotonic() < end:
+    while rules[STARTED_ID] < max(1, number) and time.monotonic() < end:
         # A thread that has lost its core serves no more until something is asked for.
         service.begin(run_updates, algo.compiled_updates.prepare(batch, 0, Counters()))
         service.finish()
         number = service.prefetch(run_updates, algo.compiled_updates.prepare(batch, 2, Counters()))
         engine.prefetch(batch, number)
         time.sleep(0.001)
-    assert rules[BEGUN] == rules[PREFETCHED] == number
+    assert rules[STARTED_ID] == rules[PREFETCH_ID] == number
     assert np.array_equal(transitions.parameters(algo), before)
     yield algo, batch, service
     service.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
-from briskrl.algos.dqn.kernels.td_update import PRECOMPUTED, PREFETCHED
+from briskrl.algos.dqn.kernels.td_update import PRECOMPUTED, PREFETCH_ID
 from briskrl.training.resolve import complete
 from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
@@ -63,9 +63,9 @@ def test_batches_are_drawn_and_the_target_asked_before_their_updates_begin(tmp_p
 
     def look(trainer):
         engine = trainer.algo.engines.now
-        rules = np.array([plan.context.rules for plan in engine._plans.values()])
+        rules = np.array([plan.context.params for plan in engine._plans.values()])
         foretold.append(rules[:, PRECOMPUTED].max() if len(rules) else 0)
-        announced.append(rules[:, PREFETCHED].max() if len(rules) else 0)
+        announced.append(rules[:, PREFETCH_ID].max() if len(rules) else 0)
         # Whoever has retreated from a busy core prepares nothing.
         trainer.overlap._backoff._left = 0
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from briskrl.algos.distributions.base import NO_MASK
 from briskrl.algos.losses import legal_values
-from briskrl.algos.ppo.kernels.categorical import ILLEGAL, ROWS, Softmax, sample_actions
+from briskrl.algos.ppo.kernels.categorical import ILLEGAL, ROWS, SoftmaxBuffers, sample_actions
 from briskrl.core.types import Array, Bools, Decision, Floats
 
 
@@ -32,19 +32,19 @@ class Categorical:
         self.outputs = int(self.ends[-1])
         self._single = single
         self._draws = np.zeros((0, len(self.sizes)))
-        self._space = self.space()
+        self._buffers = self.new_buffers()
 
-    def space(self) -> Softmax:
-        """New arrays for kernels to work in; every thread needs its own."""
+    def new_buffers(self) -> SoftmaxBuffers:
+        """New scratch arrays for kernels; every thread needs its own."""
         actions, choices = (self.outputs, ROWS), (len(self.sizes), ROWS)
-        return Softmax(
+        return SoftmaxBuffers(
             shifted=np.zeros(actions),
-            chance=np.zeros(actions),
+            exp_shifted=np.zeros(actions),
             total=np.zeros(choices),
             log_total=np.zeros(choices),
             entropy=np.zeros(choices),
             log_prob=np.zeros(ROWS),
-            moved=np.zeros(ROWS),
+            log_ratio=np.zeros(ROWS),
             ratio=np.zeros(ROWS),
             log_prob_grad=np.zeros(ROWS),
         )
@@ -68,7 +68,7 @@ class Categorical:
         draws = self.draw(len(out), rng)
         legal = NO_MASK if mask is None else mask
         action = self.columns(decision.action)
-        sample_actions(out, legal, self.ends, draws, action, decision.log_prob, self._space)
+        sample_actions(out, legal, self.ends, draws, action, decision.log_prob, self._buffers)
 
     def evaluate(self, out: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """See Distribution."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.algos.distributions.kernels.subset import mix_random_subsets, room_for
-from briskrl.algos.dqn.kernels.exploration import mix_random_actions
+from briskrl.algos.dqn.kernels.act import mix_random_actions
 from briskrl.core.types import Bools, Ints
 
 

@@ -1,4 +1,7 @@
-"""Value learning on the fused engine: acting, and all updates that are due, are one call each."""
+"""DQN on the fused engine: acting, and all updates that are due, are one compiled call each.
+
+The loss and the TD targets are in `kernels/td_update.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,15 @@ import numpy as np
 from briskrl.algos.dqn.engine import DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy
 from briskrl.algos.dqn.kernels import act as act_kernels
-from briskrl.algos.dqn.kernels import paired_threads as partners
-from briskrl.algos.dqn.kernels import td_update as contexts
+from briskrl.algos.dqn.kernels import paired_threads as pairing
+from briskrl.algos.dqn.kernels import td_update
 from briskrl.algos.dqn.kernels import updates as updates_kernels
-from briskrl.algos.dqn.kernels.heads import Heads
+from briskrl.algos.dqn.kernels.heads import QHeads
 from briskrl.algos.dqn.policy import support_of
 from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints, aligned_zeros
 from briskrl.fused.kernels.packing import pack_net
-from briskrl.fused.kernels.structs import Net, Optimizer
+from briskrl.fused.kernels.structs import Net, Optimizer, Workspace
 from briskrl.fused.layer_table import LayerTable
 from briskrl.fused.network import (
     build_gradient_parts,
@@ -41,113 +44,116 @@ _NO_MASKS = np.zeros((1, 0, 0), np.bool_)
 
 FOREVER = 1 << 62
 BATCHES = 2
-"""How many are in use: one is learnt from while the other is filled."""
+"""Batches in use at a time: one is trained on while the other is filled."""
 PATIENCE = 3000
-"""Looks for something to do before the assistant sleeps, about a millisecond in all: longer than
-what comes between two rounds of updates, as one that has slept must first be brought in step."""
-
+"""Polls for work before the helper thread sleeps, about a millisecond in all. That is longer than
+the pause between two rounds of updates; after a sleep its replica would have to be copied again."""
 
 PackedTask = PackedArgs[updates_kernels.Task]
 UpdateLoop = Callable[[PackedTask], None]
-"""loop(task) does the updates of a task with `updates_kernels.do_update`, in order."""
+"""loop(task) does the updates of a task in order, each with `updates_kernels.do_update`."""
 
 
 class _BatchPlan(NamedTuple):
-    """What is to be done with one batch's buffers."""
+    """The kernel arguments for one Batch, whose buffers are used again and again."""
 
     batch: Batch
-    context: contexts.UpdateContext
+    context: td_update.UpdateContext
     task: PackedTask
 
 
 class FusedDQNEngine:
-    """See ValueEngine; for networks that are made of dense layers alone.
+    """A DQNEngine for networks of dense layers, compiled as a whole.
 
-    With two threads a batch is computed in two parts, one of them by an assistant if it is awake.
-    Results depend on the number of parts, but not on who computes them; a partner has a copy of the
-    network and keeps it in step.
+    With two threads, batches are split in two halves, and a helper thread computes one of them if
+    it is ready. It has a replica of network and optimizer, which it keeps up to date. Results
+    depend on whether batches are split, but not on which thread computes a half.
 
     Args:
-        parts: What to act and learn with.
-        explore: Where random actions come from.
+        model: Networks and optimizer.
+        explore: Source of random actions.
         inputs: Numbers of one observation.
-        threads: Threads to use; more than two are of no use.
-        overlap: Acting goes on while updates are under way in another thread. It follows the
-            network as it was before them. Meanwhile `precompute_targets` prepares what it can of
-            the next updates, and then `help_until` takes half of those under way.
+        threads: Threads to use; more than two have no effect.
+        overlap: Another thread runs the updates while this one acts with the network as it was
+            before them. Meanwhile this thread precomputes targets of the next updates
+            (`precompute_targets`) and then helps with those under way (`help_until`).
     """
 
     def __init__(
         self,
-        parts: DQNModel,
+        model: DQNModel,
         explore: EpsilonGreedy,
         inputs: int,
         *,
         threads: int = 1,
         overlap: bool = False,
     ) -> None:
-        self._parts = parts
+        self._model = model
         self._explore = explore
-        self._online, plan, self._heads = _net_of(parts, parts.online, parts.online_flat, inputs)
-        self._target, _, _ = _net_of(parts, parts.target, parts.target_flat, inputs)
-        self._copy = _copy_of(self._online) if overlap else self._online
-        self._partner = _copy_of(self._online)
-        dtype = self._online.values.dtype
+        flat = model.online_flat
+        self._online, table, self._heads = _build_network(model, model.online, flat, inputs)
+        self._target, _, _ = _build_network(model, model.target, model.target_flat, inputs)
+        self._frozen = _copy_net(self._online) if overlap else self._online
+        self._replica = _copy_net(self._online)
         self._splits = overlap or threads > 1
         self._precomputes = overlap and self._can_precompute
-        flat = parts.online_flat
-        self._whole = build_gradient_parts(plan, flat, 1, 1)
-        self._halves = build_gradient_parts(plan, flat, 2, 2) if self._splits else self._whole
-        works = [build_workspace(plan, flat, self._whole, 0, 0)]
+        self._full_gradient = self._half_gradients = build_gradient_parts(table, flat, 1, 1)
         if self._splits:
-            halves = self._halves
-            aside = build_workspace(plan, flat, halves, 0, 1)
-            works += [
-                retarget(works[0], flat, halves, side, part) for side, part in np.ndindex(2, 2)
-            ]
-            works += [retarget(aside, flat, halves, side, 1) for side in range(2)]
-        self._works = tuple(works)
-        self._acting = build_workspace(plan, flat, self._whole, 0, 0)
-        self._reading = build_input_transform(parts.online.inputs, dtype)
-        self._own_actor, self._other_actor, self._partners_actor = (
-            PackedArgs(act_kernels.Actor(net, self._heads, self._reading, self._acting))
-            for net in (self._online, self._copy, self._partner)
+            self._half_gradients = build_gradient_parts(table, flat, 2, 2)
+        self._workspaces = self._build_workspaces(table)
+        self._spare = build_workspace(table, flat, self._full_gradient, 0, 0)
+        self._inputs = build_input_transform(model.online.inputs, self._online.values.dtype)
+        self._online_actor, self._frozen_actor, self._replica_actor = (
+            PackedArgs(act_kernels.Actor(net, self._heads, self._inputs, self._spare))
+            for net in (self._online, self._frozen, self._replica)
         )
-        self._actor = self._own_actor
-        self._optimizer = build_optimizer(parts.guard, parts.online_flat)
+        self._actor = self._online_actor
+        self._optimizer = build_optimizer(model.guard, flat)
         self._greedy = np.zeros(0, np.int64)
-        self._noise_size = plan.num_noise
+        self._noise_size = table.num_noise
         self._totals = np.zeros(2)
-        self._board = np.zeros(partners.MAILBOX_SIZE, np.int64)
-        self._partners_optimizer = _copy_of_optimizer(self._partner, self._optimizer)
+        self._mailbox = np.zeros(pairing.MAILBOX_SIZE, np.int64)
+        self._replica_optimizer = _copy_optimizer(self._replica, self._optimizer)
         self._plans: dict[int, _BatchPlan] = {}
-        self._now: _BatchPlan | None = None
+        self._current: _BatchPlan | None = None
         self._has_assistant = threads > 1 and not overlap
         self._assistant: Assistant | None = None
         self.refresh()
 
+    def _build_workspaces(self, table: LayerTable) -> tuple[Workspace, ...]:
+        """A workspace for whole batches; if batches are split, also those of both threads."""
+        flat, halves = self._model.online_flat, self._half_gradients
+        whole = build_workspace(table, flat, self._full_gradient, 0, 0)
+        if not self._splits:
+            return (whole,)
+        helper = build_workspace(table, flat, halves, 0, 1)
+        return (
+            whole,
+            *(retarget(whole, flat, halves, side, half) for side, half in np.ndindex(2, 2)),
+            *(retarget(helper, flat, halves, side, 1) for side in range(2)),
+        )
+
     def refresh(self) -> None:
-        """See ValueEngine."""
+        """See DQNEngine."""
         pack_net(self._online)
         pack_net(self._target)
-        self._board[partners.IN_STEP] = -1
+        self._mailbox[pairing.REPLICA_STEPS] = -1
         self.forget()
 
     def refresh_target(self) -> None:
-        """See ValueEngine."""
+        """See DQNEngine."""
         pack_net(self._target)
 
     def act(self, obs: Array, mask: Bools | None, epsilon: float, out: Ints) -> None:
-        """See ValueEngine."""
+        """See DQNEngine."""
         count = len(obs)
         if len(self._greedy) != count:
             self._greedy = np.zeros(count, np.int64)
         if self._noise_size:
-            parts = self._parts
-            net = self._actor.value.net
-            net.noise[:] = parts.online.draw_noise(parts.acting_noise).numpy()
+            model, net = self._model, self._actor.value.net
+            net.noise[:] = model.online.draw_noise(model.acting_noise).numpy()
             pack_net(net)
-        act_kernels.act_greedily(
+        act_kernels.act_epsilon_greedy(
             self._actor,
             obs.reshape(count, -1),
             _NO_MASK if mask is None else mask,
@@ -158,144 +164,146 @@ class FusedDQNEngine:
         )
 
     def update(self, batch: Batch, updates: int, before: int) -> Floats:
-        """See ValueEngine."""
+        """See DQNEngine."""
         updates_kernels.run_updates(self.prepare(batch, updates, before), 0)
         return self.conclude(batch)
 
     def prepare(self, batch: Batch, updates: int, before: int) -> PackedTask:
-        """What compiled code needs to do updates; `conclude` follows these.
+        """The packed task of `run_updates`; call `conclude` after the updates.
 
         Args:
-            batch: What to learn from.
+            batch: The batch to train on.
             updates: How many updates to do.
             before: How many were done before.
         """
-        self._now = plan = self._plan_for(batch)
-        rules = updates, before, self._period, self._parts.config.double, self._whole_of(updates)
-        plan.context.rules[: contexts.PRECOMPUTED] = rules
+        self._current = plan = self._plan_for(batch)
+        double, split_from = self._model.config.double, self._split_from(updates)
+        params = updates, before, self._target_period, double, split_from
+        plan.context.params[: td_update.PRECOMPUTED] = params
         self._draw_noise(plan.context, updates)
         if self._assistant is not None:
             self._assistant.wake()
         return plan.task
 
     def conclude(self, batch: Batch) -> Floats:
-        """The updates of a batch are done; returns sizes of errors as `update` does."""
+        """Finish the updates of a batch; returns the errors (K, B) as `update` does."""
         context = self._plan_for(batch).context
-        context.rules[contexts.PRECOMPUTED :] = 0
-        self._parts.guard.check()
+        context.params[td_update.PRECOMPUTED :] = 0
+        self._model.guard.check()
         errors: Floats = context.errors
         return errors
 
     def precompute_targets(
         self, batch: Batch, updates: int, now: int, before: int
     ) -> PackedTask | None:
-        """Compute what does not depend on updates still under way in another thread.
+        """Compute the TD targets of the next batch while another thread does updates.
 
         Args:
-            batch: What will be learnt from next; nobody else is at it.
+            batch: The next batch; no other thread uses it.
             updates: How many updates of it there will be.
             now: How many had been done when those under way began.
             before: How many will have been done when those under way end.
 
         Returns:
-            What those to come are `prepare`d as; None if that cannot be told before they begin.
+            The `prepare`d task of these updates; None if they cannot be prepared yet.
         """
         if not self._can_precompute:
             return None
-        period, task = self._period, self.prepare(batch, updates, before)
+        period, task = self._target_period, self.prepare(batch, updates, before)
         if before // period == now // period:
             updates_kernels.precompute_targets(task, min(updates, period - before % period))
         return task
 
     def prefetch(self, batch: Batch, number: int) -> None:
-        """The updates of a batch, prepared, may be begun under a number; see `run_updates`."""
-        self._plan_for(batch).context.rules[contexts.PREFETCHED] = number
+        """Allow the prepared updates of a batch to begin early as `number`; see `run_updates`."""
+        self._plan_for(batch).context.params[td_update.PREFETCH_ID] = number
 
     def forget(self) -> None:
-        """Take back whatever was foretold: the batches will be others, or the networks are."""
+        """Discard precomputed targets and prefetches: batches or networks have changed."""
         for plan in self._plans.values():
-            plan.context.rules[contexts.PRECOMPUTED :] = 0
+            plan.context.params[td_update.PRECOMPUTED :] = 0
 
     def freeze_actor(self, batch: Batch) -> None:
-        """Act with the network as it is until `unfreeze_actor`: another thread updates it."""
+        """Act with the present network until `unfreeze_actor`, while another thread updates it."""
         self._plan_for(batch)
-        if self._board[partners.IN_STEP] == self._board[partners.STEPS]:
-            # The partner's is a copy too, and in the cache of whoever has assisted.
-            self._actor = self._partners_actor
+        if self._mailbox[pairing.REPLICA_STEPS] == self._mailbox[pairing.STEPS]:
+            # The replica is an up-to-date copy, too, and in the cache of the thread that helped.
+            self._actor = self._replica_actor
             return
-        np.copyto(self._copy.packed, self._online.packed)
+        np.copyto(self._frozen.packed, self._online.packed)
         if self._noise_size:
-            np.copyto(self._copy.values, self._online.values)
-        self._actor = self._other_actor
+            np.copyto(self._frozen.values, self._online.values)
+        self._actor = self._frozen_actor
 
     def unfreeze_actor(self) -> None:
-        """Those updates are done, and acting follows them."""
-        self._actor = self._own_actor
+        """Act with the updated network again."""
+        self._actor = self._online_actor
 
     def help_until(self, batch: Batch, end: Sign) -> None:
-        """Lend updates of an expected batch in another thread a hand until a sign is given."""
-        partners.help_until(self._plan_for(batch).task, *end, FOREVER)
+        """Help another thread with the updates of `batch` until the sign `end` is given."""
+        pairing.help_until(self._plan_for(batch).task, *end, FOREVER)
 
     def drain(self) -> dict[str, float]:
-        """See ValueEngine."""
+        """See DQNEngine."""
         total, count = self._totals.tolist()
         self._totals.fill(0)
         return {"loss": total / count} if count else {}
 
     @property
     def _can_precompute(self) -> bool:
-        """Whether batches and the target net are settled some time before their update comes."""
-        config = self._parts.config
-        return self._period > 0 and not config.noisy and not config.prioritized
+        """Whether batches and the target network are known some time before an update."""
+        config = self._model.config
+        return self._target_period > 0 and not config.noisy and not config.prioritized
 
-    def _whole_of(self, updates: int) -> int:
-        """From which of some updates on batches are split.
+    def _split_from(self, updates: int) -> int:
+        """The first of some updates whose batch is split in halves.
 
-        Whoever foretells has enough to do for most of the time, and lends a hand then. Half of a
-        batch takes more than half of the time.
+        While targets are precomputed, the other thread is busy for most of the time and helps only
+        with the last updates. Half of a batch takes more than half of the time, so the others are
+        not split.
         """
         if not self._splits:
             return updates
         return updates - updates * 3 // 8 if self._precomputes else 0
 
     @property
-    def _period(self) -> int:
-        """Updates between refreshes of the target net, 0 if those go by something else."""
-        config = self._parts.config
+    def _target_period(self) -> int:
+        """Updates between refreshes of the target network; 0 if environment steps decide."""
+        config = self._model.config
         return config.target_every if config.target_unit == "updates" else 0
 
     def _plan_for(self, batch: Batch) -> _BatchPlan:
-        """What is to be done with a batch's buffers, which come again and again."""
+        """The kernel arguments of a batch, built when it is first seen."""
         found = self._plans.get(id(batch))
         if found is None or found.batch is not batch:
             found = self._add_plan(batch)
-        if self._has_assistant and found is not self._now:
+        if self._has_assistant and found is not self._current:
             self._stop_helper()
             self._start_helper(found.task)
         return found
 
     def _add_plan(self, batch: Batch) -> _BatchPlan:
-        context = replica = self._prepare(batch)
+        context = replica = self._build_context(batch)
         if self._splits:
-            replica = context._replace(online=self._partner, optimizer=self._partners_optimizer)
-        task = PackedArgs(updates_kernels.Task(context, replica, self._works, self._acting))
+            replica = context._replace(online=self._replica, optimizer=self._replica_optimizer)
+        task = PackedArgs(updates_kernels.Task(context, replica, self._workspaces, self._spare))
         if self._splits and not self._plans:
-            # Compiled here and now: a thread would be at it while the first updates are done.
-            partners.help_until(task, self._board, partners.LEAVE, 1, 0)
+            # Compile it here: the helper thread would compile while the first updates are done.
+            pairing.help_until(task, self._mailbox, pairing.LEAVE, 1, 0)
         if len(self._plans) == BATCHES:
             self._plans.pop(next(iter(self._plans)))
         added = self._plans[id(batch)] = _BatchPlan(batch, context, task)
         return added
 
-    def _prepare(self, batch: Batch) -> contexts.UpdateContext:
+    def _build_context(self, batch: Batch) -> td_update.UpdateContext:
         updates, size = batch.reward.shape
-        return contexts.UpdateContext(
+        return td_update.UpdateContext(
             online=self._online,
             target=self._target,
             heads=self._heads,
-            reading=self._reading,
+            input_transform=self._inputs,
             optimizer=self._optimizer,
-            batch=contexts.Transitions(
+            batch=td_update.Transitions(
                 obs=batch.obs.reshape(updates, size, -1),
                 action=batch.action,
                 reward=batch.reward,
@@ -305,29 +313,29 @@ class FusedDQNEngine:
                 next_mask=_NO_MASKS if batch.next_mask is None else batch.next_mask,
             ),
             noise=np.zeros((updates, 2, self._noise_size), self._online.values.dtype),
-            rules=np.zeros(contexts.NUM_RULES, np.int64),
-            ahead=np.zeros(
+            params=np.zeros(td_update.NUM_PARAMS, np.int64),
+            target_q=np.zeros(
                 (updates, size, self._heads.actions * len(self._heads.support)),
                 self._online.values.dtype,
             ),
             targets=np.zeros((updates, size, len(self._heads.support)), self._online.values.dtype),
             errors=np.zeros((updates, size), np.float32),
             totals=self._totals,
-            whole=self._whole,
-            parts=self._halves,
-            board=self._board,
+            full_gradient=self._full_gradient,
+            half_gradients=self._half_gradients,
+            mailbox=self._mailbox,
         )
 
     def _start_helper(self, task: PackedTask) -> None:
-        # Nothing here refers to this object, which the thread would keep alive.
-        board = self._board
-        board[partners.LEAVE] = 0
+        # The closures must not refer to this object: the thread would keep it alive.
+        mailbox = self._mailbox
+        mailbox[pairing.LEAVE] = 0
 
         def leave() -> None:
-            board[partners.LEAVE] = 1
+            mailbox[pairing.LEAVE] = 1
 
         self._assistant = Assistant(
-            lambda: partners.help_until(task, board, partners.LEAVE, 1, PATIENCE), leave
+            lambda: pairing.help_until(task, mailbox, pairing.LEAVE, 1, PATIENCE), leave
         )
         self._end = weakref.finalize(self, self._assistant.stop)
 
@@ -336,18 +344,18 @@ class FusedDQNEngine:
             self._end()
             self._assistant = None
 
-    def _draw_noise(self, context: contexts.UpdateContext, updates: int) -> None:
-        """Noise for both networks and every update, in the order in which torch draws it."""
-        parts = self._parts
-        if not parts.config.noisy:
+    def _draw_noise(self, context: td_update.UpdateContext, updates: int) -> None:
+        """Draw noise for both networks and every update, in the order of the torch engine."""
+        model = self._model
+        if not model.config.noisy:
             return
         for noise in context.noise[:updates]:
-            noise[0] = parts.online.draw_noise(parts.noise).numpy()
-            noise[1] = parts.target.draw_noise(parts.noise).numpy()
+            noise[0] = model.online.draw_noise(model.noise).numpy()
+            noise[1] = model.target.draw_noise(model.noise).numpy()
 
 
-def _copy_of(net: Net) -> Net:
-    """A network of its own, with the same numbers."""
+def _copy_net(net: Net) -> Net:
+    """A copy of a network, with arrays of its own."""
     spare = aligned_zeros((len(net.values) + SPARE,), net.values.dtype)
     return net._replace(
         values=spare[: len(net.values)],
@@ -357,28 +365,31 @@ def _copy_of(net: Net) -> Net:
     )
 
 
-def _copy_of_optimizer(net: Net, optimizer: Optimizer) -> Optimizer:
-    """An optimizer of its own for a copy of a network; the settings are shared."""
-    copies = {name: getattr(optimizer, name).copy() for name in _COPIED}
-    return optimizer._replace(values=net.values, **copies)
+def _copy_optimizer(net: Net, optimizer: Optimizer) -> Optimizer:
+    """A copy of an optimizer for a copy of its network; the settings are shared."""
+    return optimizer._replace(
+        values=net.values,
+        gradients=optimizer.gradients.copy(),
+        mean=optimizer.mean.copy(),
+        variance=optimizer.variance.copy(),
+        count=optimizer.count.copy(),
+        counters=optimizer.counters.copy(),
+    )
 
 
-_COPIED = ("gradients", "mean", "variance", "count", "counters")
-
-
-def _net_of(
-    parts: DQNModel, network: QNetwork, flat: FlatParameters, inputs: int
-) -> tuple[Net, LayerTable, Heads]:
-    """A value network as kernels see it."""
+def _build_network(
+    model: DQNModel, network: QNetwork, flat: FlatParameters, inputs: int
+) -> tuple[Net, LayerTable, QHeads]:
+    """A Q-network as kernels see it."""
     assert isinstance(network.body, MLPBody)
     head = network.head
     assert isinstance(head, QHead)
-    support = support_of(parts.config, flat.values.device)
-    plan = LayerTable(flat, inputs)
-    features = plan.body(network.body, plan.obs)
-    advantage = plan.dense(head.advantage, features)
-    value = None if head.value is None else plan.dense(head.value, features)
-    heads = Heads(
+    support = support_of(model.config, flat.values.device)
+    table = LayerTable(flat, inputs)
+    features = table.body(network.body, table.obs)
+    advantage = table.dense(head.advantage, features)
+    value = None if head.value is None else table.dense(head.value, features)
+    heads = QHeads(
         advantage_at=advantage.at,
         advantage_row=advantage.row,
         value_at=-1 if value is None else value.at,
@@ -386,4 +397,4 @@ def _net_of(
         actions=head.actions,
         support=np.zeros(1, np.float32) if support is None else support.numpy(),
     )
-    return build_net(plan, flat), plan, heads
+    return build_net(table, flat), table, heads

@@ -1,32 +1,31 @@
-"""Drawing one batch after the other from a prioritized memory, within compiled loops."""
+"""Sampling one batch after another from prioritized replay, within compiled loops."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from briskrl.compiler.jit import helper
-from briskrl.core.types import Array
-from briskrl.memory.kernels.ring import gather
+from briskrl.memory.kernels.ring import gather_batches
 from briskrl.memory.kernels.sum_tree import choose_prioritized, update_priorities
 
 
 class PrioritizedSampler(NamedTuple):
-    """A prioritized memory, and the batches (K, B) that it fills, as kernels see them."""
+    """A prioritized replay buffer, and the batches (K, B) that it fills, as kernels see them."""
 
     tree: Any
+    """The sum tree of priorities."""
     draws: Any
-    """(K, B), used up"""
+    """(K, B) uniform in [0, 1), overwritten."""
     beta: float
     alpha: float
     offset: float
+    """Added to every error."""
     largest: Any
     """(1,) float64: the largest priority so far, written."""
-    num_envs: int
-    n_step: int
-    gamma: float
     ring: Any
-    """obs, action, reward, flags, mask, final_obs and final_mask of the ring."""
+    """RingArrays."""
     index: Any
+    """(K, B); this and the following are the fields of a Batch."""
     weight: Any
     obs: Any
     action: Any
@@ -37,45 +36,35 @@ class PrioritizedSampler(NamedTuple):
 
 
 @helper
-def draw_batch(source: PrioritizedSampler, k: int) -> None:
-    """Draw and fill batch k, by the priorities as they are now."""
+def sample_batch(sampler, k):
+    """Sample and fill batch k by the present priorities."""
     one = slice(k, k + 1)
     choose_prioritized(
-        source.tree, source.draws[one], 1, source.beta, source.index[one], source.weight[one]
+        sampler.tree, sampler.draws[one], 1, sampler.beta, sampler.index[one], sampler.weight[one]
     )
-    obs, action, reward, flags, mask, final_obs, final_mask = source.ring
-    gather(
-        source.num_envs,
-        source.n_step,
-        source.gamma,
+    gather_batches(
+        sampler.ring,
         1,
-        source.index[one],
-        obs,
-        action,
-        reward,
-        flags,
-        mask,
-        final_obs,
-        final_mask,
-        source.obs[one],
-        source.action[one],
-        source.reward[one],
-        source.next_obs[one],
-        source.discount[one],
-        source.next_mask[one],
+        sampler.index[one],
+        sampler.obs[one],
+        sampler.action[one],
+        sampler.reward[one],
+        sampler.next_obs[one],
+        sampler.discount[one],
+        sampler.next_mask[one],
     )
 
 
 @helper
-def feed_back(source: PrioritizedSampler, k: int, errors: Array) -> None:
-    """Set the priorities of batch k from its errors, row k of (K, B)."""
+def update_batch_priorities(sampler, k, errors):
+    """Set the priorities of batch k from its TD errors, row k of (K, B)."""
     one = slice(k, k + 1)
-    source.largest[0] = update_priorities(
-        source.tree,
-        source.index[one],
+    sampler.largest[0] = update_priorities(
+        sampler.tree,
+        sampler.index[one],
         errors[one],
         1,
-        source.alpha,
-        source.offset,
-        source.largest[0],
+        sampler.alpha,
+        sampler.offset,
+        sampler.largest[0],
     )

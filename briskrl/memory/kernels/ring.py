@@ -1,10 +1,18 @@
-"""Write to, sample from and gather out of a replay ring."""
+"""Write to, sample from and gather out of a replay ring.
+
+Shapes: N environments, S = rows * N slots, K batches of B transitions, F numbers of an observation,
+A actions. Kernels that Python calls take the ring packed, and the arrays of a step or batch one by
+one: these change from call to call, and a tuple of arrays is slower to unbox than its elements.
+"""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from briskrl.compiler.jit import helper, kernel
+from briskrl.compiler.packed_args import unpack
 from briskrl.core.types import Array
 
 HEAD = 0
@@ -12,9 +20,32 @@ HEAD = 0
 COUNT = 1
 """Row of a cursor: the transitions the env has ever written."""
 TERMINATED = 1
-"""Flag bit: the transition ended its episode for good."""
+"""Flag bit: the transition's episode terminated."""
 TRUNCATED = 2
-"""Flag bit: the transition ran out of time."""
+"""Flag bit: the transition's episode was cut off, for example by a time limit."""
+
+
+class RingArrays(NamedTuple):
+    """A replay ring as kernels see it; the arrays are those of `memory.ring.Ring`."""
+
+    cursor: Any
+    """(2, N) int64: next row and number of writes of every env."""
+    n_step: int
+    gamma: float
+    obs: Any
+    """(S, F)"""
+    action: Any
+    """(S, D)"""
+    reward: Any
+    """(S,)"""
+    flags: Any
+    """(S,) uint8"""
+    mask: Any
+    """(S, A), or (S, 0) without masks."""
+    final_obs: Any
+    """(S, F)"""
+    final_mask: Any
+    """(S, A) or (S, 0)"""
 
 
 @kernel
@@ -63,44 +94,45 @@ def in_step(cursor: Array, ids: Array) -> bool:
 
 @kernel
 def write_rows(
-    cursor: Array,
-    n_step: int,
-    ids: Array,
-    ring_obs: Array,
-    ring_action: Array,
-    ring_reward: Array,
-    ring_flags: Array,
-    ring_mask: Array,
-    ring_final_obs: Array,
-    ring_final_mask: Array,
-    obs: Array,
-    action: Array,
-    mask: Array,
-    reward: Array,
-    terminated: Array,
-    truncated: Array,
-    final_obs: Array,
-    final_mask: Array,
-) -> int:
-    """Append one transition to each env of `ids`; returns how many more can be sampled."""
+    packed_ring, ids, obs, action, mask, reward, terminated, truncated, final_obs, final_mask
+):
+    """Append one transition to each env of `ids`, row j of the arrays to env ids[j].
+
+    Args:
+        packed_ring: RingArrays, packed.
+        ids: (M,) distinct envs.
+        obs: (M, F), or more rows, like the other arrays.
+        action: (M, D).
+        mask: (M, A), or (0, 0) without masks.
+        reward: (M,).
+        terminated: (M,).
+        truncated: (M,).
+        final_obs: (M, F).
+        final_mask: (M, A), or (0, 0) without masks.
+
+    Returns:
+        How many more transitions can be sampled.
+    """
+    ring = unpack(packed_ring)
+    cursor, n_step = ring.cursor, ring.n_step
     num_envs = cursor.shape[1]
-    num_rows = ring_reward.shape[0] // num_envs
+    num_rows = ring.reward.shape[0] // num_envs
     gained = 0
     if in_step(cursor, ids):
         # Every env writes the same row: whole blocks are copied at once.
         row = cursor[HEAD, 0]
         count = cursor[COUNT, 0]
         first = row * num_envs
-        copy_block(ring_obs, first, obs, num_envs)
-        copy_block(ring_action, first, action, num_envs)
-        copy_block(ring_mask, first, mask, num_envs)
+        copy_block(ring.obs, first, obs, num_envs)
+        copy_block(ring.action, first, action, num_envs)
+        copy_block(ring.mask, first, mask, num_envs)
         for j in range(num_envs):
-            ring_reward[first + j] = reward[j]
-            ring_flags[first + j] = TERMINATED * terminated[j] | TRUNCATED * truncated[j]
+            ring.reward[first + j] = reward[j]
+            ring.flags[first + j] = TERMINATED * terminated[j] | TRUNCATED * truncated[j]
         for j in range(num_envs):
-            if ring_flags[first + j] == TRUNCATED:
-                copy_row(ring_final_obs, first + j, final_obs, j)
-                copy_row(ring_final_mask, first + j, final_mask, j)
+            if ring.flags[first + j] == TRUNCATED:
+                copy_row(ring.final_obs, first + j, final_obs, j)
+                copy_row(ring.final_mask, first + j, final_mask, j)
         for j in range(num_envs):
             cursor[HEAD, j] = row + 1 if row + 1 < num_rows else 0
             cursor[COUNT, j] = count + 1
@@ -110,19 +142,19 @@ def write_rows(
         row = cursor[HEAD, env]
         count = cursor[COUNT, env]
         slot = row * num_envs + env
-        copy_row(ring_obs, slot, obs, j)
-        copy_row(ring_action, slot, action, j)
-        copy_row(ring_mask, slot, mask, j)
-        ring_reward[slot] = reward[j]
+        copy_row(ring.obs, slot, obs, j)
+        copy_row(ring.action, slot, action, j)
+        copy_row(ring.mask, slot, mask, j)
+        ring.reward[slot] = reward[j]
         flags = 0
         if terminated[j]:
             flags |= TERMINATED
         if truncated[j]:
             flags |= TRUNCATED
-        ring_flags[slot] = flags
+        ring.flags[slot] = flags
         if flags == TRUNCATED:
-            copy_row(ring_final_obs, slot, final_obs, j)
-            copy_row(ring_final_mask, slot, final_mask, j)
+            copy_row(ring.final_obs, slot, final_obs, j)
+            copy_row(ring.final_mask, slot, final_mask, j)
         if n_step <= count < num_rows:
             gained += 1
         cursor[HEAD, env] = row + 1 if row + 1 < num_rows else 0
@@ -146,31 +178,32 @@ def all_equal(values: Array) -> bool:
 
 
 @kernel
-def choose_uniform(
-    draws: Array,
-    cursor: Array,
-    num_rows: int,
-    n_step: int,
-    size: int,
-    updates: int,
-    upto: Array,
-    index: Array,
-    weight: Array,
-) -> None:
-    """Turn draws in [0, 1) into slots, each sampleable transition equally likely.
+def choose_uniform(packed_ring, draws, size, updates, cumulative, index, weight):
+    """Turn draws in [0, 1) into slots; every transition that can be sampled is equally likely.
 
-    Transitions are numbered env by env, oldest first. `upto` (N,) is scratch: how many transitions
-    the envs up to and including each one have. Envs with equal counts need a division alone; both
-    ways give the same slots.
+    Transitions are numbered env by env, oldest first. If all envs have equally many, a division
+    finds the env; both ways give the same slots.
+
+    Args:
+        packed_ring: RingArrays, packed.
+        draws: (K, B).
+        size: Transitions that can be sampled.
+        updates: Batches to fill, at most K.
+        cumulative: (N,) int64, scratch: transitions of all envs up to and including each one.
+        index: (K, B), written.
+        weight: (K, B), written: ones.
     """
+    ring = unpack(packed_ring)
+    cursor, n_step = ring.cursor, ring.n_step
     num_envs = cursor.shape[1]
+    num_rows = ring.reward.shape[0] // num_envs
     even = all_equal(cursor[COUNT])
     each = max(1, sampleable(cursor, 0, num_rows, n_step))
     if not even:
         total = 0
         for env in range(num_envs):
             total += sampleable(cursor, env, num_rows, n_step)
-            upto[env] = total
+            cumulative[env] = total
     for k in range(updates):
         for b in range(index.shape[1]):
             number = min(int(draws[k, b] * size), size - 1)
@@ -178,8 +211,8 @@ def choose_uniform(
                 env = number // each
                 age = number - env * each
             else:
-                env = int(np.searchsorted(upto, number, side="right"))
-                age = number - upto[env] + sampleable(cursor, env, num_rows, n_step)
+                env = int(np.searchsorted(cumulative, number, side="right"))
+                age = number - cumulative[env] + sampleable(cursor, env, num_rows, n_step)
             oldest = cursor[HEAD, env] if cursor[COUNT, env] > num_rows else 0
             row = oldest + age
             if row >= num_rows:
@@ -189,31 +222,32 @@ def choose_uniform(
 
 
 @kernel
-def gather(
-    num_envs: int,
-    n_step: int,
-    gamma: float,
-    updates: int,
-    index: Array,
-    ring_obs: Array,
-    ring_action: Array,
-    ring_reward: Array,
-    ring_flags: Array,
-    ring_mask: Array,
-    ring_final_obs: Array,
-    ring_final_mask: Array,
-    obs: Array,
-    action: Array,
-    reward: Array,
-    next_obs: Array,
-    discount: Array,
-    next_mask: Array,
-) -> None:
-    """Fill the transitions that `index` (K, B) names: n-step returns and where their windows end.
+def gather(packed_ring, updates, index, obs, action, reward, next_obs, discount, next_mask):
+    """See `gather_batches`; takes the ring packed."""
+    gather_batches(
+        unpack(packed_ring), updates, index, obs, action, reward, next_obs, discount, next_mask
+    )
 
-    A window ends after n steps or with its episode. Sums are kept in double precision.
+
+@helper
+def gather_batches(ring, updates, index, obs, action, reward, next_obs, discount, next_mask):
+    """Fill batches with the transitions in slots `index` (K, B): n-step returns and next_obs.
+
+    A window ends after n steps or with its episode. Returns are summed in double precision.
+
+    Args:
+        ring: RingArrays.
+        updates: Batches to fill, at most K.
+        index: (K, B) slots of transitions that can be sampled.
+        obs: (K, B, F), written like the following.
+        action: (K, B, D).
+        reward: (K, B) n-step returns.
+        next_obs: (K, B, F) observations at the end of the windows.
+        discount: (K, B) gamma**m of an m-step window, 0 where the episode terminated.
+        next_mask: (K, B, A), or of width 0 without masks.
     """
-    num_slots = ring_reward.shape[0]
+    num_envs = ring.cursor.shape[1]
+    num_slots = ring.reward.shape[0]
     for k in range(updates):
         for b in range(index.shape[1]):
             slot = index[k, b]
@@ -221,29 +255,29 @@ def gather(
             end = slot
             total = 0.0
             scale = 1.0
-            for _ in range(n_step):
+            for _ in range(ring.n_step):
                 last = end
-                total += scale * ring_reward[last]
-                scale *= gamma
+                total += scale * ring.reward[last]
+                scale *= ring.gamma
                 end = last + num_envs
                 if end >= num_slots:
                     end -= num_slots
-                if ring_flags[last] != 0:
+                if ring.flags[last] != 0:
                     break
-            flags = ring_flags[last]
+            flags = ring.flags[last]
             reward[k, b] = total
             discount[k, b] = 0.0 if flags & TERMINATED else scale
-            for d in range(ring_obs.shape[1]):
-                obs[k, b, d] = ring_obs[slot, d]
-            for d in range(ring_action.shape[1]):
-                action[k, b, d] = ring_action[slot, d]
+            for d in range(ring.obs.shape[1]):
+                obs[k, b, d] = ring.obs[slot, d]
+            for d in range(ring.action.shape[1]):
+                action[k, b, d] = ring.action[slot, d]
             if flags == TRUNCATED:
-                for d in range(ring_obs.shape[1]):
-                    next_obs[k, b, d] = ring_final_obs[last, d]
-                for d in range(ring_mask.shape[1]):
-                    next_mask[k, b, d] = ring_final_mask[last, d]
+                for d in range(ring.obs.shape[1]):
+                    next_obs[k, b, d] = ring.final_obs[last, d]
+                for d in range(ring.mask.shape[1]):
+                    next_mask[k, b, d] = ring.final_mask[last, d]
             else:
-                for d in range(ring_obs.shape[1]):
-                    next_obs[k, b, d] = ring_obs[end, d]
-                for d in range(ring_mask.shape[1]):
-                    next_mask[k, b, d] = ring_mask[end, d]
+                for d in range(ring.obs.shape[1]):
+                    next_obs[k, b, d] = ring.obs[end, d]
+                for d in range(ring.mask.shape[1]):
+                    next_mask[k, b, d] = ring.mask[end, d]

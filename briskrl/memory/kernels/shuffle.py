@@ -1,4 +1,4 @@
-"""Shuffle steps into minibatches."""
+"""Random assignment of steps to minibatches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from briskrl.core.types import Array
 
 @kernel
 def shuffle(order: Array, draws: Array) -> None:
-    """Bring the first B numbers of `order` into a random order, by B uniform draws in [0, 1).
+    """Permute the first B elements of `order` by B uniform draws in [0, 1) (Fisher and Yates 1938).
 
-    Every order is as likely as any other (Fisher and Yates 1938), but for the draws' rounding.
+    All permutations are equally likely, up to the rounding of the draws.
     """
     for i in range(draws.shape[0] - 1, 0, -1):
         j = int(draws[i] * (i + 1))
@@ -19,24 +19,24 @@ def shuffle(order: Array, draws: Array) -> None:
 
 @kernel
 def assign_minibatches(
-    draws: Array, places: Array, bounds: Array, owner: Array, ends: Array, order: Array
+    draws: Array, steps: Array, bounds: Array, owner: Array, ends: Array, order: Array
 ) -> None:
-    """Deal the first B places out to P parts at random, every deal as likely as any other.
+    """Assign the first B steps to P minibatches at random; all assignments are equally likely.
 
-    Within a part places stay in their order: memory is faster to read in order.
+    Within a minibatch the steps stay in order, because memory is faster to read in order.
 
     Args:
         draws: (B,) uniform in [0, 1).
-        places: What is dealt; B of them or more, as of `owner` and `order`.
-        bounds: (P + 1,) part p becomes order[bounds[p]..bounds[p + 1]-1].
-        owner: Room for the part of every place.
-        ends: (P,) room for how far parts have come.
-        order: Written.
+        steps: Indices of the steps; at least B, like `owner` and `order`.
+        bounds: (P + 1,) minibatch p becomes order[bounds[p]..bounds[p + 1]-1].
+        owner: Scratch for the minibatch of every step.
+        ends: (P,) scratch for how far every minibatch is filled.
+        order: Indices by minibatch, written.
     """
     for p in range(ends.shape[0]):
         owner[bounds[p] : bounds[p + 1]] = p
         ends[p] = bounds[p]
     shuffle(owner, draws)
     for i in range(draws.shape[0]):
-        order[ends[owner[i]]] = places[i]
+        order[ends[owner[i]]] = steps[i]
         ends[owner[i]] += 1

@@ -1,4 +1,8 @@
-"""The sum tree of prioritized replay."""
+"""The sum tree of prioritized replay.
+
+An array of 2 * L numbers: leaf s, the priority of slot s, is tree[L + s]; node i is the sum of its
+children 2 * i and 2 * i + 1; tree[1] is the total.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from briskrl.memory.kernels.ring import COUNT, HEAD, all_equal
 
 @kernel
 def rebuild(tree: Array) -> None:
-    """Compute every inner node of a sum tree from its leaves, the second half of `tree`."""
+    """Compute every inner node from the leaves."""
     for node in range(tree.shape[0] // 2 - 1, 0, -1):
         tree[node] = tree[2 * node] + tree[2 * node + 1]
 
@@ -45,10 +49,10 @@ def set_leaves(tree: Array, slot: int, number: int, priority: float) -> None:
 def admit(
     tree: Array, cursor: Array, ids: Array, num_rows: int, n_step: int, priority: float
 ) -> None:
-    """Bring the tree up to date with a write to each env of `ids`, to be called after it.
+    """Update the tree after a write to each env of `ids`.
 
-    The slot just written leaves the tree, because its window is open, and the transition whose
-    window the write completed enters it with `priority`.
+    The slot just written gets priority 0, because its n-step window is not complete. The transition
+    whose window the write completed gets `priority`.
     """
     num_envs = cursor.shape[1]
     in_step = ids.shape[0] == num_envs and all_equal(cursor[COUNT])
@@ -71,11 +75,19 @@ def admit(
 def choose_prioritized(
     tree: Array, draws: Array, updates: int, beta: float, index: Array, weight: Array
 ) -> None:
-    """Draw slots in proportion to their leaves, one from each of B equal shares of the total.
+    """Sample slots in proportion to their priority, one from each of B equal shares of the total.
 
     The weight (size * P)**-beta over the largest of its batch is (smallest priority / own)**beta.
-    `draws` is used up. A batch descends level by level and without branches: the memory reads of
-    its transitions then overlap, and no random turn has to be guessed.
+    A batch descends the tree level by level and without branches: the memory reads of its
+    transitions overlap, and the processor has no random branches to predict.
+
+    Args:
+        tree: (2 * L,) sums.
+        draws: (K, B) uniform in [0, 1), overwritten.
+        updates: Batches to fill, at most K.
+        beta: Strength of the importance correction.
+        index: (K, B) slots, written.
+        weight: (K, B), written.
     """
     num_leaves = tree.shape[0] // 2
     batch = index.shape[1]
@@ -89,7 +101,7 @@ def choose_prioritized(
             for b in range(batch):
                 node = 2 * index[k, b]
                 left = tree[node]
-                # Rounding may push a target past the last leaf; a side without weight is not taken.
+                # Rounding may push a draw past the last leaf; a side of weight 0 is not taken.
                 right = (draws[k, b] >= left) & (tree[node + 1] > 0.0)
                 draws[k, b] -= left if right else 0.0
                 index[k, b] = node + right
@@ -113,7 +125,7 @@ def update_priorities(
 ) -> float:
     """Set leaves to (|error| + offset)**alpha; returns the largest priority so far.
 
-    Non-finite errors and transitions that cannot be sampled any more are passed over.
+    Non-finite errors and transitions that have been overwritten are skipped.
     """
     num_leaves = tree.shape[0] // 2
     for k in range(updates):

@@ -1,7 +1,7 @@
-"""Outputs of a value network: dueling, distributions of returns, the best action.
+"""Outputs of a Q-network: dueling heads, return distributions, the greedy action.
 
-Shapes: A actions, Z atoms of a return distribution (1: its mean alone). A row of a head's matrix
-holds A * Z numbers, the atoms of one action side by side.
+Shapes: A actions, Z atoms of a return distribution (1: the network puts out the mean itself). A row
+of a head's matrix holds A * Z numbers, the atoms of one action next to each other.
 """
 
 from __future__ import annotations
@@ -15,28 +15,30 @@ from briskrl.compiler.jit import helper, inline_helper
 from briskrl.compiler.math import within
 
 
-class Heads(NamedTuple):
-    """Where a value network's outputs are in a Work, and what they mean."""
+class QHeads(NamedTuple):
+    """Where a Workspace holds the outputs of a Q-network, and what they mean."""
 
     advantage_at: int
+    """Offset of the first row's outputs: Q-values, or advantages of a dueling network."""
     advantage_row: int
+    """Distance between rows."""
     value_at: int
-    """-1 without a value of its own."""
+    """Offset of the state values of a dueling network; -1 for other networks."""
     value_row: int
     actions: int
     support: Any
-    """(Z,) returns that a distribution is over; (1,) if the mean alone is learnt."""
+    """(Z,) returns of the distribution's atoms; (1,) without a distribution."""
 
 
 @inline_helper
 def outputs_at(heads, row):
-    """Where a row's outputs begin, A * Z numbers."""
+    """Where the A * Z outputs of a row begin."""
     return heads.advantage_at + row * heads.advantage_row
 
 
 @helper
 def combine_dueling(heads, out, rows):
-    """Dueling (Wang 2016, equation 9), in place of the advantages: V + A - mean(A)."""
+    """Replace advantages by Q = V + A - mean(A) (Wang 2016, equation 9); no-op without dueling."""
     if heads.value_at < 0:
         return
     atoms = heads.support.shape[0]
@@ -57,7 +59,7 @@ def combine_dueling(heads, out, rows):
 
 @helper
 def split_dueling_grad(heads, grad, rows):
-    """The gradients of V and A from those of Q = V + A - mean(A), which they replace.
+    """Replace the gradients of Q = V + A - mean(A) by those of V and A.
 
     dV is the sum of dQ over actions, dA = dQ - mean(dQ).
     """
@@ -80,45 +82,45 @@ def split_dueling_grad(heads, grad, rows):
 
 
 @helper
-def softmax(logits, out):
-    """Write the chances that logits (Z,) stand for; returns the logarithm of their normalizer."""
+def atom_softmax(logits, probs):
+    """Write the softmax of one action's logits (Z,) into `probs`; returns log(sum(exp(logits)))."""
     highest = logits[0]
     for z in range(1, logits.shape[0]):
         highest = max(highest, logits[z])
     total = 0.0
     for z in range(logits.shape[0]):
-        out[z] = math.exp(logits[z] - highest)
-        total += out[z]
-    share = out.dtype.type(1 / total)
+        probs[z] = math.exp(logits[z] - highest)
+        total += probs[z]
+    share = probs.dtype.type(1 / total)
     for z in range(logits.shape[0]):
-        out[z] *= share
+        probs[z] *= share
     return highest + math.log(total)
 
 
 @helper
 def expected_return(heads, logits):
-    """The mean of the distribution that logits (Z,) stand for."""
+    """The mean of the return distribution that logits (Z,) describe."""
     highest = logits[0]
     for z in range(1, logits.shape[0]):
         highest = max(highest, logits[z])
     total, weighted = 0.0, 0.0
     for z in range(logits.shape[0]):
-        chance = math.exp(logits[z] - highest)
-        total += chance
-        weighted += chance * heads.support[z]
+        unnormalized = math.exp(logits[z] - highest)
+        total += unnormalized
+        weighted += unnormalized * heads.support[z]
     return weighted / total
 
 
 @inline_helper
 def best_action(heads, out, row_at, mask, mask_row):
-    """The legal action of highest expected return; all are legal where none is.
+    """The legal action of highest expected return; every action is legal if none is marked legal.
 
     Args:
-        heads: What the outputs mean.
+        heads: QHeads.
         out: Outputs of a network.
-        row_at: Where those of one row begin.
+        row_at: Where the outputs of the row begin.
         mask: (N, A), or (0, 0) if every action is legal.
-        mask_row: The row's place there.
+        mask_row: The row of the mask.
     """
     atoms = heads.support.shape[0]
     masked = False
@@ -141,12 +143,14 @@ def best_action(heads, out, row_at, mask, mask_row):
 
 
 @helper
-def project(heads, chances, reward, discount, out):
-    """Put the distribution of reward + discount * z back onto the support (Bellemare 2017, eq. 7).
+def project(heads, probs, reward, discount, out):
+    """Project the distribution of reward + discount * z onto the support (Bellemare 2017, eq. 7).
+
+    The torch counterpart is `briskrl.algos.losses.project_distribution`.
 
     Args:
-        heads: Hold the support.
-        chances: (Z,) of the next state's return.
+        heads: QHeads with the support.
+        probs: (Z,) distribution of the next state's return.
         reward: A number.
         discount: A number.
         out: (Z,), written.
@@ -159,9 +163,9 @@ def project(heads, chances, reward, discount, out):
     for z in range(atoms):
         moved = within(low, reward + discount * support[z], high)
         position = (moved - low) * scale
-        # Also whole and within bounds where the position is NaN.
+        # An index within bounds even where the position is NaN.
         below = int(min(atoms - 1.0, max(0.0, position)))
         above = min(below + 1, atoms - 1)
         share = position - below
-        out[below] += chances[z] * (1 - share)
-        out[above] += chances[z] * share
+        out[below] += probs[z] * (1 - share)
+        out[above] += probs[z] * share

@@ -1,6 +1,7 @@
-"""Two threads at the same updates of a value network: who lends a hand, and whether that helps.
+"""Split a Q-network update across two threads when that is faster.
 
-The threads meet on a board, numbers that both see.
+The main thread runs the updates; a helper thread in `help_until` computes half of a batch's
+gradient when it is ready. The threads communicate through the mailbox, an int64 array.
 """
 
 from __future__ import annotations
@@ -23,43 +24,47 @@ from briskrl.fused.kernels.packing import copy_numbers
 (
     ROUND,
     UPDATE,
-    ALONE,
-    NEXT_ALONE,
+    BACKOFF,
+    NEXT_BACKOFF,
     STEPS,
-    IN_STEP,
-    MINE,
-    OWN_DONE,
-    PARTNER,
-    PARTNER_DONE,
+    REPLICA_STEPS,
+    MAIN_STARTED,
+    MAIN_DONE,
+    HELPER,
+    HELPER_DONE,
     LEAVE,
-    COST_ALONE,
-    COST_TOGETHER,
-    APART,
-    NEXT_APART,
+    SOLO_COST,
+    PAIRED_COST,
+    UNPAIRED,
+    NEXT_UNPAIRED,
     MAILBOX_SIZE,
 ) = (0, 1, 2, 3, 4, 5, 8, 16, 24, 32, 40, 48, 49, 50, 51, 56)
-"""Places on the board, those that are written by one thread and watched by another a cache line
-apart; see `paired_gradient`. The partner's copy is in step after IN_STEP of the network's STEPS.
-The last ones are about what a partner costs, see `update_cost_model`."""
+"""Elements of the mailbox; those that one thread writes and the other polls are a cache line apart.
 
-ABSENT, READY, ENGAGED = range(3)
-"""What the partner is."""
+ROUND counts paired updates; MAIN_STARTED, MAIN_DONE and HELPER_DONE are the last rounds that the
+threads have reached. UPDATE is the index of the update in the batch. BACKOFF is the number of
+updates to do alone after the helper was late. STEPS counts optimizer steps; after REPLICA_STEPS of
+them the helper's replica is up to date. HELPER is the helper's state; LEAVE asks it to return. The
+last four belong to `update_cost_model`."""
 
-LOST = 2_000_000
-"""Cycles of waiting after which a partner seems to have lost its core."""
-SHORTEST_ALONE, LONGEST_ALONE = 64, 8192
-"""Updates that are then done without it: more if that comes again and again."""
-SHORTEST_APART, LONGEST_APART = 64, 1024
-"""Batches that are not shared while that would take longer than to do without a partner."""
-LOOK_AROUND = 512
-"""Updates between two that are done alone to see what that costs."""
-LOOKS_AWAKE, NAP_US = 2000, 50
-"""Looks in vain before naps, and how long those are."""
+ABSENT, READY, BUSY = range(3)
+"""States of the helper."""
+
+LOST_CYCLES = 2_000_000
+"""Cycles of waiting after which the helper seems to have lost its core."""
+MIN_BACKOFF, MAX_BACKOFF = 64, 8192
+"""Updates that are then done without it; doubled every time it happens again."""
+MIN_UNPAIRED, MAX_UNPAIRED = 64, 1024
+"""Updates that are done alone while a pair takes longer than one thread; doubled likewise."""
+SOLO_PERIOD = 512
+"""Every SOLO_PERIOD-th update is done alone to measure what that costs."""
+SPIN_LIMIT, NAP_US = 2000, 50
+"""Polls without work before the helper sleeps between polls, and for how many microseconds."""
 
 
 @helper
 def sync_replica(context, replica):
-    """Make the partner's copy of network and optimizer equal to our own."""
+    """Copy network and optimizer into the helper's replica."""
     ours, theirs = context.optimizer, replica.optimizer
     copy_numbers(theirs.values, ours.values)
     copy_numbers(theirs.mean, ours.mean)
@@ -69,138 +74,142 @@ def sync_replica(context, replica):
 
 
 @helper
-def back_off(board):
-    """Leave the partner out for a while, for longer if that comes again and again."""
-    rounds = max(SHORTEST_ALONE, board[NEXT_ALONE])
-    board[ALONE] = rounds
-    board[NEXT_ALONE] = min(2 * rounds, LONGEST_ALONE)
+def back_off(mailbox):
+    """Do without the helper for a while, longer every time."""
+    updates = max(MIN_BACKOFF, mailbox[NEXT_BACKOFF])
+    mailbox[BACKOFF] = updates
+    mailbox[NEXT_BACKOFF] = min(2 * updates, MAX_BACKOFF)
 
 
 @helper
 def try_pair(context, replica):
-    """Whether the partner takes part in the next update; if so, it is in step with us."""
-    board = context.board
-    if board[APART] > 0 or board[STEPS] % LOOK_AROUND == 0:
-        board[APART] = max(0, board[APART] - 1)
+    """Whether the helper takes part in the next update; if so, its replica is up to date."""
+    mailbox = context.mailbox
+    if mailbox[UNPAIRED] > 0 or mailbox[STEPS] % SOLO_PERIOD == 0:
+        mailbox[UNPAIRED] = max(0, mailbox[UNPAIRED] - 1)
         return False
     begin = cycles()
-    while board[ALONE] == 0 and atomic_load(board, PARTNER) == ENGAGED:
-        # It is still busy with the end of the last update.
-        if cycles() - begin > LOST:
-            back_off(board)
+    while mailbox[BACKOFF] == 0 and atomic_load(mailbox, HELPER) == BUSY:
+        # It is still applying the last gradient.
+        if cycles() - begin > LOST_CYCLES:
+            back_off(mailbox)
         sched_yield()
-    if board[ALONE] > 0 or not compare_exchange(board, PARTNER, READY, ENGAGED):
-        board[ALONE] = max(0, board[ALONE] - 1)
+    if mailbox[BACKOFF] > 0 or not compare_exchange(mailbox, HELPER, READY, BUSY):
+        mailbox[BACKOFF] = max(0, mailbox[BACKOFF] - 1)
         return False
-    if board[IN_STEP] != board[STEPS]:
+    if mailbox[REPLICA_STEPS] != mailbox[STEPS]:
         sync_replica(context, replica)
-    board[IN_STEP] = board[STEPS] + 1
+    mailbox[REPLICA_STEPS] = mailbox[STEPS] + 1
     return True
 
 
 @helper
-def update_cost_model(board, together, took):
-    """Remember how long updates take, and leave a partner out that costs more than it saves.
+def update_cost_model(mailbox, paired, took):
+    """Average the cost of updates with and without the helper, and stop pairing if it is slower.
 
-    What threads exchange travels from core to core. Virtual cores may be near to each other at one
-    time and far apart at another, for seconds each, and then it takes several times as long.
+    Gradients travel from core to core. Virtual cores may share a cache for some seconds and be far
+    apart for the next, when the transfer takes several times as long.
+
+    Args:
+        mailbox: See MAILBOX_SIZE.
+        paired: Whether the helper took part in the update.
+        took: Cycles that it took.
     """
-    at = COST_TOGETHER if together else COST_ALONE
-    usual = board[at]
-    if usual == 0:
-        # A partner has a few updates to show what it costs.
-        usual = 3 * board[COST_ALONE] // 4 if together else took
-    # Who loses its core in between is no measure of anything.
-    board[at] = usual + (min(took, 2 * usual) - usual) // 8
-    if together:
-        board[NEXT_APART] = max(SHORTEST_APART, board[NEXT_APART] - 1)
-        if board[COST_TOGETHER] > board[COST_ALONE]:
-            board[APART] = board[NEXT_APART]
-            board[NEXT_APART] = min(2 * board[NEXT_APART], LONGEST_APART)
-            board[COST_TOGETHER] = 0
+    at = PAIRED_COST if paired else SOLO_COST
+    mean = mailbox[at]
+    if mean == 0:
+        # Start low, so that pairing gets a few updates before it is judged.
+        mean = 3 * mailbox[SOLO_COST] // 4 if paired else took
+    # Bounded, because an update in which a thread lost its core measures nothing.
+    mailbox[at] = mean + (min(took, 2 * mean) - mean) // 8
+    if paired:
+        mailbox[NEXT_UNPAIRED] = max(MIN_UNPAIRED, mailbox[NEXT_UNPAIRED] - 1)
+        if mailbox[PAIRED_COST] > mailbox[SOLO_COST]:
+            mailbox[UNPAIRED] = mailbox[NEXT_UNPAIRED]
+            mailbox[NEXT_UNPAIRED] = min(2 * mailbox[NEXT_UNPAIRED], MAX_UNPAIRED)
+            mailbox[PAIRED_COST] = 0
 
 
 @inline_helper
-def own_workspace(side, part):
-    """Where a part is computed, unless by the partner."""
-    return 1 + 2 * side + part
+def main_workspace(side, half):
+    """Index of the workspace in which the main thread computes a half."""
+    return 1 + 2 * side + half
 
 
 @inline_helper
 def helper_workspace(side):
-    """Where the partner computes the second part."""
+    """Index of the workspace in which the helper computes the second half."""
     return 5 + side
 
 
 @helper
-def paired_gradient(context, works, k):
-    """Compute half of update k's gradient while an engaged partner computes the other half.
+def paired_gradient(context, workspaces, k):
+    """Compute the first half of update k's gradient while the helper computes the second.
 
-    The partner computes with a copy of the network and of the optimizer, which stays in step
-    because both threads apply the same gradients: so only gradients travel between the cores. A
-    partner that has lost its core is waited for, and then left out for some time: on a machine that
-    has no core to spare it would delay more than it helps.
+    The helper uses a replica of network and optimizer. Both threads apply the same gradients, so
+    the replica stays up to date and only gradients travel between the cores. A helper that has lost
+    its core is waited for once and then left out for some time: on a machine without a spare core
+    it would delay more than it helps.
 
     Returns:
-        Which of two places for gradients was used: the partner may still be reading the other.
+        Which of two sets of gradient buffers was used; the helper may still read the other one.
     """
-    board = context.board
-    number = board[ROUND] + 1
+    mailbox = context.mailbox
+    number = mailbox[ROUND] + 1
     side = number % 2
-    board[ROUND], board[UPDATE] = number, k
-    atomic_store(board, MINE, number)
-    half_grad(context, works[own_workspace(side, 0)], k, 0)
-    atomic_store(board, OWN_DONE, number)
+    mailbox[ROUND], mailbox[UPDATE] = number, k
+    atomic_store(mailbox, MAIN_STARTED, number)
+    half_grad(context, workspaces[main_workspace(side, 0)], k, 0)
+    atomic_store(mailbox, MAIN_DONE, number)
     begin = cycles()
-    while atomic_load(board, PARTNER_DONE) < number:
+    while atomic_load(mailbox, HELPER_DONE) < number:
         sched_yield()
-    if cycles() - begin > LOST:
-        back_off(board)
+    if cycles() - begin > LOST_CYCLES:
+        back_off(mailbox)
     else:
-        board[NEXT_ALONE] -= 1
+        mailbox[NEXT_BACKOFF] -= 1
     return side
 
 
 @kernel
 def help_until(task, signs, at, end, patience):
-    """Be the partner of a thread that is in `run_updates`.
+    """Help a thread that is in `run_updates`, until it is done.
 
-    Whoever looks in vain for something to do offers its core to others, and naps when that does not
-    help.
+    While there is nothing to do the helper yields its core, and sleeps if that is not enough.
 
     Args:
-        task: What that thread does, held.
-        signs: Numbers that other threads raise.
-        at: Which of them tells when to return.
-        end: When it has reached this.
-        patience: Looks in vain before returning anyway.
+        task: Packed Task of the other thread.
+        signs: Counters that other threads raise.
+        at: Index of the counter to watch.
+        end: Value of the counter at which to return.
+        patience: Polls without work after which to return anyway.
     """
-    _, replica, works, _ = unpack(task)
+    _, replica, workspaces, _ = unpack(task)
     control = flush_denormals()
-    board = replica.board
-    last = atomic_load(board, MINE)
-    looks = 0
-    atomic_store(board, PARTNER, READY)
+    mailbox = replica.mailbox
+    last = atomic_load(mailbox, MAIN_STARTED)
+    polls = 0
+    atomic_store(mailbox, HELPER, READY)
     while True:
-        number = atomic_load(board, MINE)
+        number = atomic_load(mailbox, MAIN_STARTED)
         if number > last:
-            last, looks = number, 0
-            k, side = board[UPDATE], number % 2
+            last, polls = number, 0
+            k, side = mailbox[UPDATE], number % 2
             use_noise(replica.online, replica.noise[k, 0])
-            half_grad(replica, works[helper_workspace(side)], k, 1)
-            atomic_store(board, PARTNER_DONE, number)
-            while atomic_load(board, OWN_DONE) < number:
+            half_grad(replica, workspaces[helper_workspace(side)], k, 1)
+            atomic_store(mailbox, HELPER_DONE, number)
+            while atomic_load(mailbox, MAIN_DONE) < number:
                 sched_yield()
-            apply_parts(replica, replica.parts, side)
-            atomic_store(board, PARTNER, READY)
-        elif looks >= patience or atomic_load(signs, at) >= end:
-            # Whoever has just been engaged cannot leave.
-            if compare_exchange(board, PARTNER, READY, ABSENT):
+            apply_parts(replica, replica.half_gradients, side)
+            atomic_store(mailbox, HELPER, READY)
+        elif polls >= patience or atomic_load(signs, at) >= end:
+            # Fails if the main thread has just claimed this helper.
+            if compare_exchange(mailbox, HELPER, READY, ABSENT):
                 break
         else:
-            looks += 1
-            if looks >= LOOKS_AWAKE or board[ALONE] > 0:
+            polls += 1
+            if polls >= SPIN_LIMIT or mailbox[BACKOFF] > 0:
                 usleep(NAP_US)
             elif yield_core():
-                looks = max(looks, LOOKS_AWAKE)
+                polls = max(polls, SPIN_LIMIT)
     restore_denormals(control)

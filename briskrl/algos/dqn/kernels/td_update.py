@@ -1,7 +1,11 @@
-"""What an update of a value network computes: goals, gradients, its gradient, the step.
+"""One update of a Q-network: TD targets, the loss's gradient, the gradient of all parameters, Adam.
 
-Shapes: K updates of B transitions each, A actions, Z atoms of a return distribution (1: its mean
-alone).
+The torch counterpart is `briskrl.algos.dqn.torch_engine`, with the losses in `briskrl.algos.losses`
+(`td_target`, `huber`, `project_distribution`, `cross_entropy`). Change both together;
+`tests/algos/dqn/test_fused_gradients.py` compares them.
+
+Shapes: K updates of B transitions each, F numbers of an observation, A actions, Z atoms of a return
+distribution (1: the network puts out the mean itself).
 """
 
 from __future__ import annotations
@@ -9,11 +13,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from briskrl.algos.dqn.kernels.heads import (
+    atom_softmax,
     best_action,
     combine_dueling,
     outputs_at,
     project,
-    softmax,
     split_dueling_grad,
 )
 from briskrl.compiler.jit import helper, inline_helper
@@ -23,108 +27,128 @@ from briskrl.fused.kernels.layers import backward, forward, load_rows
 from briskrl.fused.kernels.packing import copy_numbers, pack
 from briskrl.fused.kernels.structs import TILE_ROWS
 
-UPDATES, DONE, PERIOD, DOUBLE, WHOLE, PRECOMPUTED, PREFETCHED, BEGUN, NUM_RULES = range(9)
-"""Rules: K, updates done before, updates between refreshes of the target (0: none here), whether
-the online net chooses the target's action, from which update on batches are split; and what holds
-for the next round of updates alone: for how many of them `precompute_targets` did its part, the
-number under which they were announced, or 0, and the number under which they were begun."""
+(
+    NUM_UPDATES,
+    UPDATES_DONE,
+    TARGET_PERIOD,
+    DOUBLE,
+    SPLIT_FROM,
+    PRECOMPUTED,
+    PREFETCH_ID,
+    STARTED_ID,
+    NUM_PARAMS,
+) = range(9)
+"""Elements of UpdateContext.params.
+
+NUM_UPDATES is K, UPDATES_DONE the number of updates before these, TARGET_PERIOD the updates between
+two refreshes of the target network (0: not refreshed here), DOUBLE whether the online network
+chooses the next action, SPLIT_FROM the first update whose batch is computed in two halves. The last
+three hold for the next call only: PRECOMPUTED is the number of updates that `precompute_targets`
+has prepared, PREFETCH_ID identifies the prefetch of these updates (0: none), and STARTED_ID the
+prefetch whose first gradient has been computed."""
 
 
 class Transitions(NamedTuple):
-    """A Batch as kernels see it."""
+    """The arrays of a Batch."""
 
     obs: Any
     """(K, B, F)"""
     action: Any
     """(K, B)"""
     reward: Any
+    """(K, B)"""
     next_obs: Any
+    """(K, B, F)"""
     discount: Any
+    """(K, B)"""
     weight: Any
+    """(K, B)"""
     next_mask: Any
     """(K, B, A), or (1, 0, 0) if every action is legal."""
 
 
 class UpdateContext(NamedTuple):
-    """Everything that updates of a value network are about."""
+    """Everything that updates of a Q-network read and write."""
 
     online: Any
-    """The Net that learns."""
+    """The Net that is trained."""
     target: Any
-    """The Net that targets come from."""
+    """The target Net."""
     heads: Any
-    reading: Any
+    """QHeads."""
+    input_transform: Any
+    """InputTransform of observations."""
     optimizer: Any
     batch: Any
-    """Transitions; the first K of them are learnt from."""
+    """Transitions."""
     noise: Any
-    """(K, 2, M) noise of online and target net; M is 0 without noisy layers."""
-    rules: Any
-    """(RULES,) int64"""
-    ahead: Any
-    """(K, B, A * Z) what the target net says of the next observations."""
+    """(K, 2, M) noise of online and target network; M is 0 without noisy layers."""
+    params: Any
+    """(NUM_PARAMS,) int64."""
+    target_q: Any
+    """(K, B, A * Z) outputs of the target network for next_obs."""
     targets: Any
-    """(K, B, Z) what transitions teach."""
+    """(K, B, Z) TD targets: returns, or distributions of them."""
     errors: Any
-    """(K, B) size of each transition's error, written."""
+    """(K, B) absolute TD errors, or cross entropies of distributions; written."""
     totals: Any
     """(2,) float64 sum of losses and their number, added to."""
-    whole: Any
-    """The gradient of a batch that is computed in one part, the first Work's."""
-    parts: Any
-    """Those of the parts of a batch that is split, the other Works'; two sides take turns."""
-    board: Any
-    """Where two threads meet, see `paired_gradient`."""
+    full_gradient: Any
+    """Gradient buffers for a batch that is computed as a whole, by the first workspace."""
+    half_gradients: Any
+    """Two sets of gradient buffers for batches in two halves, by the other workspaces."""
+    mailbox: Any
+    """Counters that two threads share, see `paired_threads`."""
 
 
 @helper
 def target_forward(context, work, k, first, rows):
-    """Write what the target net says of rows first..first+rows-1 of update k."""
+    """Write target_q for rows first..first+rows-1 of update k."""
     target, heads = context.target, context.heads
-    load_rows(context.reading, context.batch.next_obs[k], first, rows, work)
+    load_rows(context.input_transform, context.batch.next_obs[k], first, rows, work)
     forward(target, target.layers, work, rows)
     combine_dueling(heads, work.out, rows)
-    width = context.ahead.shape[2]
+    width = context.target_q.shape[2]
     for r in range(rows):
         at = outputs_at(heads, r)
-        copy_numbers(context.ahead[k, first + r], work.out[at : at + width])
+        copy_numbers(context.target_q[k, first + r], work.out[at : at + width])
 
 
 @helper
 def compute_targets(context, work, k, first, rows):
-    """Write what rows first..first+rows-1 of update k teach."""
+    """Write the TD targets of rows first..first+rows-1 of update k."""
     online, heads, batch = context.online, context.heads, context.batch
     atoms = heads.support.shape[0]
     # Without masks this is a matrix of no rows.
     mask = batch.next_mask[min(k, batch.next_mask.shape[0] - 1)]
-    if k >= context.rules[PRECOMPUTED]:
+    if k >= context.params[PRECOMPUTED]:
         target_forward(context, work, k, first, rows)
-    double = context.rules[DOUBLE] != 0
+    double = context.params[DOUBLE] != 0
     if double:
-        load_rows(context.reading, batch.next_obs[k], first, rows, work)
+        load_rows(context.input_transform, batch.next_obs[k], first, rows, work)
         forward(online, online.layers, work, rows)
         combine_dueling(heads, work.out, rows)
     for r in range(rows):
-        said, targets = context.ahead[k, first + r], context.targets[k, first + r]
+        target_row, targets = context.target_q[k, first + r], context.targets[k, first + r]
         if double:
-            chosen = best_action(heads, work.out, outputs_at(heads, r), mask, first + r)
+            next_action = best_action(heads, work.out, outputs_at(heads, r), mask, first + r)
         else:
-            chosen = best_action(heads, said, 0, mask, first + r)
-        logits = said[chosen * atoms : (chosen + 1) * atoms]
+            next_action = best_action(heads, target_row, 0, mask, first + r)
+        next_q = target_row[next_action * atoms : (next_action + 1) * atoms]
         reward, discount = batch.reward[k, first + r], batch.discount[k, first + r]
         if atoms == 1:
-            targets[0] = reward + discount * logits[0]
+            targets[0] = reward + discount * next_q[0]
         else:
-            softmax(logits, logits)
-            project(heads, logits, reward, discount, targets)
+            atom_softmax(next_q, next_q)
+            project(heads, next_q, reward, discount, targets)
 
 
 @helper
-def loss_grad(context, work, k, first, rows):
-    """Write the loss's gradients at the heads and the errors.
+def dqn_loss_grad(context, work, k, first, rows):
+    """Write the gradient of the loss at the network's outputs, and the errors.
 
-    The mean alone: the Huber loss, whose grad is the error clipped to +-1. A distribution: the
-    cross entropy of softmax p against the goal t, whose grad is p - t.
+    Without a distribution it is the Huber loss, whose gradient is the error clipped to +-1. With a
+    distribution it is the cross entropy of softmax p against the target t, whose gradient is p - t.
     """
     heads, batch = context.heads, context.batch
     atoms = heads.support.shape[0]
@@ -140,18 +164,18 @@ def loss_grad(context, work, k, first, rows):
             grad[at] = within(-1.0, error, 1.0) * (weight * share)
             context.errors[k, first + r] = abs(error)
         else:
-            logits, chances = out[at : at + atoms], grad[at : at + atoms]
-            normalizer = softmax(logits, chances)
-            surprise = 0.0
+            logits, probs = out[at : at + atoms], grad[at : at + atoms]
+            normalizer = atom_softmax(logits, probs)
+            cross_entropy = 0.0
             for z in range(atoms):
-                surprise -= targets[z] * (logits[z] - normalizer)
-                chances[z] = (chances[z] - targets[z]) * (weight * share)
-            context.errors[k, first + r] = surprise
+                cross_entropy -= targets[z] * (logits[z] - normalizer)
+                probs[z] = (probs[z] - targets[z]) * (weight * share)
+            context.errors[k, first + r] = cross_entropy
 
 
 @helper
 def mean_loss(context, k):
-    """The mean loss of update k, told from its errors."""
+    """The mean loss of update k, computed from its errors."""
     errors, weight = context.errors[k], context.batch.weight[k]
     loss = 0.0
     if context.heads.support.shape[0] == 1:
@@ -166,33 +190,33 @@ def mean_loss(context, k):
 
 @helper
 def rows_grad(context, work, k, begin, end, middle):
-    """Compute what rows begin..end-1 of update k add to its gradient; see `backward`."""
+    """Compute the gradient of rows begin..end-1 of update k into `work`; see `backward`."""
     if begin == end:
         work.gradient[:] = 0
         work.flat[:] = 0
-    foretold = k < context.rules[PRECOMPUTED] and context.rules[DOUBLE] == 0
+    has_targets = k < context.params[PRECOMPUTED] and context.params[DOUBLE] == 0
     for first in range(begin, end, TILE_ROWS):
         rows = min(TILE_ROWS, end - first)
-        if not foretold:
+        if not has_targets:
             compute_targets(context, work, k, first, rows)
-        load_rows(context.reading, context.batch.obs[k], first, rows, work)
+        load_rows(context.input_transform, context.batch.obs[k], first, rows, work)
         forward(context.online, context.online.layers, work, rows)
         combine_dueling(context.heads, work.out, rows)
-        loss_grad(context, work, k, first, rows)
+        dqn_loss_grad(context, work, k, first, rows)
         split_dueling_grad(context.heads, work.out_grad, rows)
         backward(context.online, work, rows, first == begin, middle)
 
 
 @inline_helper
 def half_grad(context, work, k, half):
-    """Compute one half of update k's gradient."""
+    """Compute the gradient of the first or second half (0 or 1) of update k's batch."""
     size = context.batch.obs.shape[1]
     rows_grad(context, work, k, size * half // 2, size * (half + 1) // 2, 0)
 
 
 @helper
 def use_noise(net, noise):
-    """Mix new noise into a network's weights."""
+    """Put new noise into a network's noisy layers."""
     if noise.shape[0] > 0:
         copy_numbers(net.noise, noise)
         pack(net)
@@ -200,7 +224,7 @@ def use_noise(net, noise):
 
 @helper
 def apply_parts(context, parts, side):
-    """Take the step that the parts of a gradient make together."""
+    """Add up the gradients of set `side` of `parts` and apply them with Adam."""
     gradients = context.optimizer.gradients
     collect_gradient(context.online, parts.padded[side], parts.flat[side], gradients)
     apply_gradient(context.optimizer)

@@ -1,4 +1,4 @@
-"""All Q-network updates that are due, in one call."""
+"""All due updates of a Q-network in one call; the update itself is in `td_update.py`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any, NamedTuple
 from briskrl.algos.dqn.kernels.paired_threads import (
     ROUND,
     STEPS,
-    own_workspace,
+    main_workspace,
     paired_gradient,
     try_pair,
     update_cost_model,
 )
 from briskrl.algos.dqn.kernels.td_update import (
-    BEGUN,
-    DONE,
     DOUBLE,
-    PERIOD,
+    NUM_UPDATES,
     PRECOMPUTED,
-    PREFETCHED,
-    UPDATES,
-    WHOLE,
+    PREFETCH_ID,
+    SPLIT_FROM,
+    STARTED_ID,
+    TARGET_PERIOD,
+    UPDATES_DONE,
     apply_parts,
     compute_targets,
     half_grad,
@@ -38,25 +38,26 @@ from briskrl.fused.kernels.structs import TILE_ROWS
 
 
 class Task(NamedTuple):
-    """Updates and everything that doing them needs."""
+    """K updates of a batch, and what computing them needs; passed packed."""
 
     context: Any
+    """UpdateContext."""
     replica: Any
-    """The lesson with the partner's network and optimizer."""
-    works: Any
-    """Where to compute: a Workspace for whole batches, and where some are split, those of
-    `own_workspace` and `helper_workspace`."""
+    """The UpdateContext with the helper thread's network and optimizer."""
+    workspaces: Any
+    """One Workspace for whole batches; if batches may be split, also those of `main_workspace` and
+    `helper_workspace`."""
     spare: Any
-    """A Work for who does something else meanwhile."""
+    """A Workspace for `precompute_targets`, which runs beside other updates."""
 
 
 @kernel
 def precompute_targets(task, updates):
-    """Do what needs the target net alone, beforehand, for so many updates of a lesson.
+    """Compute TD targets for the next `updates` batches, as far as the target network decides them.
 
     Args:
-        task: Held; nobody may be at its lesson, nor change the target net.
-        updates: How many of its updates are to come before the target net is refreshed.
+        task: Packed Task. No other thread may use its context or change the target network.
+        updates: How many of its updates come before the next refresh of the target network.
     """
     context, _, _, work = unpack(task)
     control = flush_denormals()
@@ -64,56 +65,56 @@ def precompute_targets(task, updates):
     for k in range(updates):
         for first in range(0, size, TILE_ROWS):
             rows = min(TILE_ROWS, size - first)
-            if context.rules[DOUBLE] != 0:
+            if context.params[DOUBLE] != 0:
                 target_forward(context, work, k, first, rows)
             else:
                 compute_targets(context, work, k, first, rows)
-    context.rules[PRECOMPUTED] = updates
+    context.params[PRECOMPUTED] = updates
     restore_denormals(control)
 
 
 @helper
-def learn(held, k):
-    """Compute update k's gradient, as a whole or in two halves, with a partner if there is one.
+def batch_gradient(task, k):
+    """Compute update k's gradient, as a whole or in two halves, with a helper thread if ready.
 
-    Who computes the halves makes no difference to the result.
+    The result does not depend on which thread computes the halves.
 
     Returns:
-        Where its parts are, in which set of them, and whether a partner took part.
+        The gradient buffers, which set of them was used, and whether a helper took part.
     """
-    context, replica, works, _ = unpack(held)
-    board, size = context.board, context.batch.obs.shape[1]
-    splits = len(works) > 1 and k >= context.rules[WHOLE]
+    context, replica, workspaces, _ = unpack(task)
+    mailbox, size = context.mailbox, context.batch.obs.shape[1]
+    splits = len(workspaces) > 1 and k >= context.params[SPLIT_FROM]
     if splits and try_pair(context, replica):
-        return context.parts, paired_gradient(context, works, k), True
+        return context.half_gradients, paired_gradient(context, workspaces, k), True
     if size <= TILE_ROWS or not splits:
-        rows_grad(context, works[0], k, 0, size, size // 2 if splits else 0)
-        return context.whole, 0, False
-    side = (board[ROUND] + 1) % 2
+        rows_grad(context, workspaces[0], k, 0, size, size // 2 if splits else 0)
+        return context.full_gradient, 0, False
+    side = (mailbox[ROUND] + 1) % 2
     for half in range(2):
-        half_grad(context, works[own_workspace(side, half)], k, half)
-    return context.parts, side, False
+        half_grad(context, workspaces[main_workspace(side, half)], k, half)
+    return context.half_gradients, side, False
 
 
 @helper
-def do_update(held, k):
-    """Do update k of a task, which is held: taken apart, it would fill the registers and more."""
-    context = unpack(held).context
+def do_update(task, k):
+    """Do update k of a packed task (unpacked, its arrays would not fit into registers)."""
+    context = unpack(task).context
     begin = cycles()
     use_noise(context.online, context.noise[k, 0])
     use_noise(context.target, context.noise[k, 1])
-    parts, which, together = learn(held, k)
-    take_step(context, parts, which, k)
-    update_cost_model(context.board, together, cycles() - begin)
+    gradients, side, paired = batch_gradient(task, k)
+    take_step(context, gradients, side, k)
+    update_cost_model(context.mailbox, paired, cycles() - begin)
 
 
 @helper
-def take_step(context, parts, which, k):
-    """Do what is left of update k once its gradient is known."""
+def take_step(context, gradients, side, k):
+    """Finish update k: apply the gradient, log the loss, refresh the target network if due."""
     online, target = context.online, context.target
-    done, period = context.rules[DONE], context.rules[PERIOD]
-    apply_parts(context, parts, which)
-    context.board[STEPS] += 1
+    done, period = context.params[UPDATES_DONE], context.params[TARGET_PERIOD]
+    apply_parts(context, gradients, side)
+    context.mailbox[STEPS] += 1
     context.totals[0] += mean_loss(context, k)
     context.totals[1] += 1
     if period > 0 and (done + k + 1) % period == 0:
@@ -122,23 +123,23 @@ def take_step(context, parts, which, k):
 
 
 @kernel
-def run_updates(held, number):
-    """Do the K updates of a task, which is held, in order.
+def run_updates(task, prefetch_id):
+    """Do the K updates of a packed task in order.
 
-    With a number other than 0 only begin with them: compute the first gradient, which is used if
-    they were announced under that number when they are done. Nothing else changes until then.
+    With a `prefetch_id` other than 0, only compute the first gradient and change nothing else. The
+    real call uses that gradient if the task's PREFETCH_ID is the same.
     """
-    context = unpack(held).context
-    rules = context.rules
+    context = unpack(task).context
+    params = context.params
     control = flush_denormals()
-    if number > 0:
-        learn(held, 0)
-        rules[BEGUN] = number
+    if prefetch_id > 0:
+        batch_gradient(task, 0)
+        params[STARTED_ID] = prefetch_id
     else:
-        begun = 0 < rules[PREFETCHED] == rules[BEGUN]
-        for k in range(rules[UPDATES]):
-            if k == 0 and begun:
-                take_step(context, context.whole, 0, k)
+        started = 0 < params[PREFETCH_ID] == params[STARTED_ID]
+        for k in range(params[NUM_UPDATES]):
+            if k == 0 and started:
+                take_step(context, context.full_gradient, 0, k)
             else:
-                do_update(held, k)
+                do_update(task, k)
     restore_denormals(control)

@@ -1,8 +1,9 @@
-"""Compiled pieces of policy learning: acting, values, the gradient of a minibatch.
+"""Compiled acting, values, log probabilities and minibatch gradients of an actor-critic.
 
-Most of it is work for a team: called with an Errand, held, and the number of a member, which takes
-parts of the rows as long as there are any. Shapes: B steps of a minibatch, M of a memory, N
-environments, D choices at once, S logits of all of them together.
+The first four kernels run on a ThreadTeam: `kernel(job, thread)` is called by every thread with the
+same packed Job and its own number, and takes parts of the rows until none are left. The loss itself
+is in `loss.py`. Shapes: B steps of a minibatch among M steps of the rollouts, N environments, F
+numbers of an observation, D action dimensions, S logits of all dimensions together.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from briskrl.algos.ppo.kernels.categorical import log_probs, sample_actions
-from briskrl.algos.ppo.kernels.loss import ppo_loss_grad
+from briskrl.algos.ppo.kernels.loss import HeadOutputs, MinibatchTile, ppo_loss_grad
 from briskrl.compiler.jit import helper, kernel
 from briskrl.compiler.math import flush_denormals, restore_denormals
 from briskrl.compiler.packed_args import unpack
@@ -21,36 +22,40 @@ from briskrl.fused.kernels.structs import TILE_ROWS, Workspace
 from briskrl.parallel.kernels.queue import next_part
 
 
-class Heads(NamedTuple):
-    """Where policy and value are in a Work, and which layers lead there."""
+class ActorCriticHeads(NamedTuple):
+    """Where a Workspace holds the outputs of policy and value, and which layers lead there."""
 
     policy_at: int
+    """Offset of the first row's logits."""
     policy_row: int
+    """Distance between rows."""
     value_at: int
     value_row: int
     policy_layers: Any
-    """The part of a Net's table that the policy needs."""
+    """The rows of a Net's layer table that the policy needs."""
     value_layers: Any
     ends: Any
-    """(D,) where each choice's logits end."""
+    """(D,) where the logits of each action dimension end."""
 
 
 class ThreadContext(NamedTuple):
-    """What one thread computes with; it is held."""
+    """What one thread computes with; passed packed."""
 
     net: Any
     heads: Any
-    reading: Any
+    """ActorCriticHeads."""
+    input_transform: Any
+    """InputTransform of observations."""
     work: Any
-    """Where it computes; gradients go where parts have theirs, see `add_gradient`."""
-    space: Any
-    """Where `algos.choices` computes."""
+    """Workspace; `add_gradient` replaces its gradients by those of the part it computes."""
+    buffers: Any
+    """SoftmaxBuffers."""
     tile: Any
-    """Room for what is Known of one tile's steps."""
+    """MinibatchTile of TILE_ROWS rows."""
 
 
 class ActArgs(NamedTuple):
-    """What `act` is about."""
+    """Arguments of `act`."""
 
     obs: Any
     """(N, F)"""
@@ -65,32 +70,32 @@ class ActArgs(NamedTuple):
 
 
 @kernel
-def act(job, member):
-    """Draw actions, and tell their log probabilities."""
-    board, bounds, members, subject = unpack(job)
-    about, own = unpack(subject), unpack(members[member])
+def act(job, thread):
+    """Sample actions and write them with their log probabilities."""
+    queue, bounds, contexts, packed_args = unpack(job)
+    args, ctx = unpack(packed_args), unpack(contexts[thread])
     control = flush_denormals()
-    part = next_part(board)
+    part = next_part(queue)
     while part >= 0:
         for begin in range(bounds[part], bounds[part + 1], TILE_ROWS):
             end = min(begin + TILE_ROWS, bounds[part + 1])
-            rows, at, wide = end - begin, own.heads.policy_at, own.heads.policy_row
-            policy_forward(own, about.obs, begin, rows)
+            rows, at, wide = end - begin, ctx.heads.policy_at, ctx.heads.policy_row
+            policy_forward(ctx, args.obs, begin, rows)
             sample_actions(
-                own.work.out[at : at + rows * wide].reshape(rows, wide),
-                about.mask[begin:end],
-                own.heads.ends,
-                about.draws[begin:end],
-                about.action[begin:end],
-                about.log_prob[begin:end],
-                own.space,
+                ctx.work.out[at : at + rows * wide].reshape(rows, wide),
+                args.mask[begin:end],
+                ctx.heads.ends,
+                args.draws[begin:end],
+                args.action[begin:end],
+                args.log_prob[begin:end],
+                ctx.buffers,
             )
-        part = next_part(board)
+        part = next_part(queue)
     restore_denormals(control)
 
 
 class LogProbArgs(NamedTuple):
-    """What `action_log_probs` is about."""
+    """Arguments of `action_log_probs`."""
 
     obs: Any
     """(M, F)"""
@@ -103,38 +108,38 @@ class LogProbArgs(NamedTuple):
 
 
 @kernel
-def action_log_probs(job, member):
-    """Tell the log probabilities of actions that were taken before."""
-    board, bounds, members, subject = unpack(job)
-    about, own = unpack(subject), unpack(members[member])
+def action_log_probs(job, thread):
+    """Write the log probabilities of given actions."""
+    queue, bounds, contexts, packed_args = unpack(job)
+    args, ctx = unpack(packed_args), unpack(contexts[thread])
     control = flush_denormals()
-    part = next_part(board)
+    part = next_part(queue)
     while part >= 0:
         for begin in range(bounds[part], bounds[part + 1], TILE_ROWS):
             end = min(begin + TILE_ROWS, bounds[part + 1])
-            rows, at, wide = end - begin, own.heads.policy_at, own.heads.policy_row
-            policy_forward(own, about.obs, begin, rows)
+            rows, at, wide = end - begin, ctx.heads.policy_at, ctx.heads.policy_row
+            policy_forward(ctx, args.obs, begin, rows)
             log_probs(
-                own.work.out[at : at + rows * wide].reshape(rows, wide),
-                about.mask[begin:end],
-                own.heads.ends,
-                about.action[begin:end],
-                about.log_prob[begin:end],
-                own.space,
+                ctx.work.out[at : at + rows * wide].reshape(rows, wide),
+                args.mask[begin:end],
+                ctx.heads.ends,
+                args.action[begin:end],
+                args.log_prob[begin:end],
+                ctx.buffers,
             )
-        part = next_part(board)
+        part = next_part(queue)
     restore_denormals(control)
 
 
 @helper
-def policy_forward(own, obs, begin, rows):
-    """Compute the policy's logits for as many observations."""
-    load_rows(own.reading, obs, begin, rows, own.work)
-    forward(own.net, own.heads.policy_layers, own.work, rows)
+def policy_forward(ctx, obs, begin, rows):
+    """Compute the logits of observations begin..begin+rows-1."""
+    load_rows(ctx.input_transform, obs, begin, rows, ctx.work)
+    forward(ctx.net, ctx.heads.policy_layers, ctx.work, rows)
 
 
 class ValueArgs(NamedTuple):
-    """What `values` is about."""
+    """Arguments of `values`."""
 
     obs: Any
     """(M, F)"""
@@ -143,39 +148,25 @@ class ValueArgs(NamedTuple):
 
 
 @kernel
-def values(job, member):
-    """Tell the values of observations."""
-    board, bounds, members, subject = unpack(job)
-    (obs, values), own = unpack(subject), unpack(members[member])
+def values(job, thread):
+    """Write the value estimates of observations."""
+    queue, bounds, contexts, packed_args = unpack(job)
+    (obs, values), ctx = unpack(packed_args), unpack(contexts[thread])
     control = flush_denormals()
-    part = next_part(board)
+    part = next_part(queue)
     while part >= 0:
         for begin in range(bounds[part], bounds[part + 1], TILE_ROWS):
             rows = min(TILE_ROWS, bounds[part + 1] - begin)
-            load_rows(own.reading, obs, begin, rows, own.work)
-            forward(own.net, own.heads.value_layers, own.work, rows)
+            load_rows(ctx.input_transform, obs, begin, rows, ctx.work)
+            forward(ctx.net, ctx.heads.value_layers, ctx.work, rows)
             for r in range(rows):
-                values[begin + r] = own.work.out[own.heads.value_at + r * own.heads.value_row]
-        part = next_part(board)
+                values[begin + r] = ctx.work.out[ctx.heads.value_at + r * ctx.heads.value_row]
+        part = next_part(queue)
     restore_denormals(control)
 
 
-class MinibatchTile(NamedTuple):
-    """What is known of the steps of one tile, see Minibatch; T is TILE_ROWS."""
-
-    mask: Any
-    """(T, S)"""
-    action: Any
-    """(T, D)"""
-    old_log_prob: Any
-    """(T,), as are the others."""
-    weight: Any
-    value: Any
-    returns: Any
-
-
 class GradientArgs(NamedTuple):
-    """What `add_gradient` is about: B steps that were chosen among M, in P parts."""
+    """Arguments of `add_gradient`: B steps at `indices` among M, computed in P parts."""
 
     obs: Any
     """(M, F)"""
@@ -184,102 +175,107 @@ class GradientArgs(NamedTuple):
     action: Any
     """(M, D)"""
     old_log_prob: Any
-    """(M,), as are the next ones."""
+    """(M,), like the next three."""
     weight: Any
     value: Any
     returns: Any
-    chosen: Any
-    """(B,) which of them."""
+    indices: Any
+    """(B,)"""
     advantage: Any
     """(B,)"""
     settings: Any
-    """See `policy_grads`."""
+    """Settings of the loss, see `loss.CLIP`."""
     padded: Any
     """(P, G) gradients, written, see `collect_gradient`."""
     flat: Any
     """(P, N) likewise, or (0, N) if there is one part."""
     sums: Any
-    """(P, 5) added to, see `policy_grads`."""
+    """(P, 5) sums of the loss's terms, added to, see `loss.POLICY_LOSS`."""
 
 
 @kernel
-def add_gradient(job, member):
-    """Compute the gradients of parts of a minibatch, and what its loss is made of."""
-    board, bounds, members, subject = unpack(job)
-    about, own = unpack(subject), unpack(members[member])
+def add_gradient(job, thread):
+    """Compute the gradient of the loss, and the sums of its terms, for parts of a minibatch."""
+    queue, bounds, contexts, packed_args = unpack(job)
+    args, ctx = unpack(packed_args), unpack(contexts[thread])
     control = flush_denormals()
-    part = next_part(board)
+    part = next_part(queue)
     while part >= 0:
-        flat = about.flat[part] if about.flat.shape[0] > 0 else own.work.flat
-        work = Workspace(own.work.out, own.work.out_grad, about.padded[part], flat)
+        flat = args.flat[part] if args.flat.shape[0] > 0 else ctx.work.flat
+        work = Workspace(ctx.work.out, ctx.work.out_grad, args.padded[part], flat)
         first, last = bounds[part], bounds[part + 1]
         if first == last:
             work.gradient[:] = 0
             work.flat[:] = 0
         for begin in range(first, last, TILE_ROWS):
             rows = min(TILE_ROWS, last - begin)
-            chosen = about.chosen[begin : begin + rows]
-            load_rows(own.reading, about.obs, 0, rows, work, chosen)
-            forward(own.net, own.net.layers, work, rows)
-            gather(about, chosen, own.tile)
-            loss_grad(own, about, begin, rows, about.sums[part])
-            backward(own.net, work, rows, begin == first)
-        part = next_part(board)
+            indices = args.indices[begin : begin + rows]
+            load_rows(ctx.input_transform, args.obs, 0, rows, work, indices)
+            forward(ctx.net, ctx.net.layers, work, rows)
+            gather_tile(args, indices, begin, ctx.tile)
+            tile_loss_grad(ctx, args, rows, args.sums[part])
+            backward(ctx.net, work, rows, begin == first)
+        part = next_part(queue)
     restore_denormals(control)
 
 
 @helper
-def gather(about, chosen, tile):
-    """Bring together what is known of chosen steps, at most a tile of them."""
-    for r in range(chosen.shape[0]):
-        at = chosen[r]
-        for d in range(about.action.shape[1]):
-            tile.action[r, d] = about.action[at, d]
-        for i in range(about.mask.shape[1]):
-            tile.mask[r, i] = about.mask[at, i]
-        tile.old_log_prob[r] = about.old_log_prob[at]
-        tile.weight[r] = about.weight[at]
-        tile.value[r] = about.value[at]
-        tile.returns[r] = about.returns[at]
+def gather_tile(args, indices, begin, tile):
+    """Copy the steps at `indices` into a tile; their advantages begin at `begin`."""
+    for r in range(indices.shape[0]):
+        at = indices[r]
+        for d in range(args.action.shape[1]):
+            tile.action[r, d] = args.action[at, d]
+        for i in range(args.mask.shape[1]):
+            tile.mask[r, i] = args.mask[at, i]
+        tile.old_log_prob[r] = args.old_log_prob[at]
+        tile.weight[r] = args.weight[at]
+        tile.old_value[r] = args.value[at]
+        tile.advantage[r] = args.advantage[begin + r]
+        tile.returns[r] = args.returns[at]
 
 
 @helper
-def loss_grad(own, about, begin, rows, sums):
-    """Write the loss's gradients at the heads, of the tile whose first step is number `begin`."""
-    heads, out, grad, tile = own.heads, own.work.out, own.work.out_grad, own.tile
-    policy_end = heads.policy_at + rows * heads.policy_row
-    value_end = heads.value_at + rows * heads.value_row
-    masked = rows if about.mask.shape[0] > 0 else 0
-    ppo_loss_grad(
-        out[heads.policy_at : policy_end].reshape(rows, heads.policy_row),
-        out[heads.value_at : value_end].reshape(rows, heads.value_row),
+def tile_loss_grad(ctx, args, rows, sums):
+    """Write the loss's gradient at the heads for the first `rows` rows of the thread's tile."""
+    heads, tile = ctx.heads, ctx.tile
+    masked = rows if args.mask.shape[0] > 0 else 0
+    steps = MinibatchTile(
         tile.mask[:masked],
-        heads.ends,
         tile.action[:rows],
         tile.old_log_prob[:rows],
         tile.weight[:rows],
-        tile.value[:rows],
-        about.advantage[begin : begin + rows],
+        tile.old_value[:rows],
+        tile.advantage[:rows],
         tile.returns[:rows],
-        about.settings,
-        own.space,
-        grad[heads.policy_at : policy_end].reshape(rows, heads.policy_row),
-        grad[heads.value_at : value_end].reshape(rows, heads.value_row),
-        sums,
+    )
+    outputs = head_views(heads, ctx.work.out, rows)
+    grads = head_views(heads, ctx.work.out_grad, rows)
+    ppo_loss_grad(outputs, steps, heads.ends, args.settings, ctx.buffers, grads, sums)
+
+
+@helper
+def head_views(heads, out, rows):
+    """HeadOutputs of the first rows, as views of a workspace's outputs or their gradients."""
+    policy_end = heads.policy_at + rows * heads.policy_row
+    value_end = heads.value_at + rows * heads.value_row
+    return HeadOutputs(
+        out[heads.policy_at : policy_end].reshape(rows, heads.policy_row),
+        out[heads.value_at : value_end].reshape(rows, heads.value_row),
     )
 
 
 class Trainable(NamedTuple):
-    """Who learns."""
+    """A network and its optimizer; passed packed."""
 
     net: Any
     optimizer: Any
 
 
 @kernel
-def take_step(pupil, padded, flat):
-    """Apply the gradient that threads left in parts, see `collect_gradient`."""
-    net, optimizer = unpack(pupil)
+def take_step(trainable, padded, flat):
+    """Add up the gradients of all parts, see `collect_gradient`, and apply them with Adam."""
+    net, optimizer = unpack(trainable)
     control = flush_denormals()
     collect_gradient(net, padded, flat, optimizer.gradients)
     apply_gradient(optimizer)
