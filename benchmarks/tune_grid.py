@@ -1,12 +1,12 @@
-"""Whether `brisk tune` finds what an exhaustive grid finds, from a deliberately poor start.
+"""Compare `brisk tune` with an exhaustive grid search, from a deliberately poor start.
 
-The grid measures every point of the tuner's own space: in each round all points have a slice of
-training in a new random order, and a point's figure is the median over the rounds of its rate over
-the round's typical one. The best of them have many more such rounds among themselves, so that the
-best of all is no matter of luck. Points far below the best are not measured to the end of their
-slice. Then the tuner starts from the poor config, several times with different
-seeds and without its memory; each winner takes turns with the best of the grid in fresh slices, and
-their ratio is what the tuner has recovered. Prints Markdown; progress goes to standard error.
+The grid measures every point of the tuner's search space: in each round all points have a slice of
+training in a new random order, and the result of a point is the median over the rounds of its rate
+over the median rate of the round. The best points have many more such rounds, so that the best of
+all does not depend on luck. Slices far below the best rate are cut short. Then the tuner starts
+from the poor config several times, with different seeds and without its cache. Each result is
+compared with the best point of the grid in new slices, in turns. Prints Markdown; progress goes to
+standard error.
 
     python benchmarks/tune_grid.py snake --algo dqn --num-envs 8 --engine torch
     python benchmarks/tune_grid.py gym:CartPole-v1 --algo ppo --num-envs 4 --update-steps 512 \\
@@ -35,31 +35,31 @@ from briskrl.tuning.space import Point
 from briskrl.tuning.trials import TrialError, Trials
 
 AGAIN = 8
-"""Points of the grid that are measured again."""
+"""Best points of the grid that are measured again."""
 HOPELESS = 0.1
 """Share of the best rate below which a slice is cut off."""
 
 
 @dataclass(frozen=True)
 class GridConfig:
-    """How to compare."""
+    """Settings of the comparison."""
 
     rounds: Annotated[int, Meta(ge=1)] = 5
     """Slices of every point."""
     rounds_again: Annotated[int, Meta(ge=1)] = 16
-    """Further slices of the best of them."""
+    """Further slices of the best points."""
     slice_s: Annotated[float, Meta(gt=0)] = 0.25
     """Seconds per slice."""
     budget: Annotated[float, Meta(gt=0)] = 120.0
-    """Seconds that the tuner has."""
+    """Budget of the tuner in seconds."""
     repeats: Annotated[int, Meta(ge=1)] = 3
-    """Times that the tuner starts anew, each with a seed of its own."""
+    """Runs of the tuner, each with another seed."""
     pairs: Annotated[int, Meta(ge=2)] = 24
-    """Pairs of slices that each winner has with the best of the grid."""
+    """Pairs of slices in the comparison with the best point of the grid."""
 
 
 def measure(points: list[Point], trials: Trials, rounds: int) -> dict[Point, float]:
-    """Median logarithm of every point's rate over the round's typical one; the fastest first."""
+    """Median logarithm of each point's rate over the median of its round; the fastest first."""
     rng, best = np.random.default_rng(0), 0.0
     logs: dict[Point, list[float]] = {point: [] for point in points}
     for number in range(rounds):
@@ -110,8 +110,8 @@ def main(argv: list[str]) -> None:
                 old=lambda: trials.rate(best), new=lambda point=winner: trials.rate(point)
             )
             comparison.take_turns(bench.pairs if winner != best else 0)
-            told = comparison.estimate()
-            ratio = f"{told.ratio:.3f} ({told.low:.3f} to {told.high:.3f})"
+            estimate = comparison.estimate()
+            ratio = f"{estimate.ratio:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
             gain = outcome.gain
             gained = (
                 "-" if gain is None else f"{gain.ratio:.2f} ({gain.low:.2f} to {gain.high:.2f})"

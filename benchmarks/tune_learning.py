@@ -1,10 +1,10 @@
-"""Whether learning stays what it was within the bounds of `brisk tune`: scores over env counts.
+"""Check that learning does not change within the bounds of `brisk tune`: scores by num_envs.
 
-The number of environments and `overlap` are tuned without being asked for. Here runs that differ in
-them alone are trained with the same seeds and for as many steps, and their greedy policies play
-fresh games on the way. Every variant is compared with the first by an exact rank test of the final
-scores and of the mean scores over the whole curve. Every run is a line of a JSON file, and a study
-that was interrupted goes on where it was. Prints Markdown; progress goes to standard error.
+The number of environments and `overlap` are tuned by default. This study trains runs that differ
+only in them, with the same seeds and number of steps, and evaluates their greedy policies along the
+way. Every variant is compared with the first by an exact rank test of the final scores and of the
+mean scores over the whole curve. Every run is a line of a JSON file; an interrupted study continues
+where it stopped. Prints Markdown; progress goes to standard error.
 
     python benchmarks/tune_learning.py tune_learning.jsonl
 """
@@ -49,7 +49,7 @@ VARIANTS: dict[str, tuple[int, list[dict[str, Any]]]] = {
         [{"env": "snake", **PPO, **rollout(count, 8192)} for count in (64, 8, 16, 256)],
     ),
 }
-"""Steps of every run, and its settings; the first variant is what others are compared with."""
+"""Steps of every run, and its settings; the first variant is the baseline."""
 
 
 def study(path: Path, seeds: int) -> dict[str, dict[str, list[Curve]]]:
@@ -76,11 +76,11 @@ def study(path: Path, seeds: int) -> dict[str, dict[str, list[Curve]]]:
 
 
 def label(values: dict[str, Any]) -> str:
-    told = f"{values['num_envs']} envs"
+    text = f"{values['num_envs']} envs"
     steps = values.get("algo_config", {}).get("update_steps")
     if steps is not None:
-        told += f" x {steps}"
-    return f"{told}, overlap" if values.get("overlap") else told
+        text += f" x {steps}"
+    return f"{text}, overlap" if values.get("overlap") else text
 
 
 def main(argv: list[str]) -> None:
@@ -98,10 +98,10 @@ def main(argv: list[str]) -> None:
                 scores = [what(curve) for curve in curves]
                 mean = mean_of(scores)
                 half_width = "" if mean.half_width is None else f" ± {mean.half_width:.1f}"
-                chance = rank_test([what(curve) for curve in first], scores)
+                p_value = rank_test([what(curve) for curve in first], scores)
                 cells += [
                     f"{mean.mean:.1f}{half_width}",
-                    "-" if curves is first else f"{chance:.2f}",
+                    "-" if curves is first else f"{p_value:.2f}",
                 ]
             print(f"| {' | '.join(cells)} |")
     print(

@@ -1,4 +1,4 @@
-"""`brisk tune`: the fastest settings for this machine, proven, as a config file."""
+"""`brisk tune`: find the fastest settings for this machine and write them to a config file."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ if TYPE_CHECKING:
     from briskrl.tuning.search import Progress
 
 HELP = """\
-Find the settings that train fastest on this machine, prove it, and write them to a file.
+Find the settings that train fastest on this machine and write them to a config file.
 
-TARGET is an environment, a config file or a run folder; every option of `brisk train` can follow,
-and says where tuning starts. Short slices of real training are compared in turns, the best by a
-final head-to-head of fresh slices against the start. Only if the 95 % interval of that ratio lies
-above 1 are the settings changed; else the file holds the start's.
+TARGET is an environment, a config file or a run folder, followed by any option of `brisk train`;
+these are the settings to start from. Short slices of real training are compared in turns. Finally
+the best settings are compared with the start in new slices. The settings are changed only if the
+95 % interval of that ratio lies above 1; otherwise the file contains the start.
 
-What is learnt does not change: updates per transition, batches, networks and schedules stay.
-  engine, threads, backend   who computes; runs differ as with another seed. A run with the async
-                             backend cannot be repeated to the bit
-  num_envs, overlap          how old the policy is that collects. With a replay memory: num_envs at
-                             most 1/8 of the target network's period, 1/64 of the memory and 1/4 of
-                             learning_starts, in transitions. Policy gradients: num_envs times
-                             update_steps stays, and with it rollouts and minibatches; update_steps
-                             stays above the horizon of the advantages, 1 / (1 - gamma lambda)
---keep leaves settings alone; --also tunes settings that do change what is learnt.
+Learning does not change: updates per transition, batches, networks and schedules stay the same.
+  engine, threads, backend   do not change the algorithm; runs differ as with another seed. Runs
+                             with the async backend are not reproducible to the bit
+  num_envs, overlap          change the age of the policy that collects. With a replay buffer,
+                             num_envs is at most 1/8 of the target network's period, 1/64 of the
+                             buffer and 1/4 of learning_starts, in transitions. For PPO and A2C,
+                             num_envs times update_steps is constant, and so are rollouts and
+                             minibatches; update_steps stays above the horizon of GAE,
+                             1 / (1 - gamma lambda)
+--keep leaves settings unchanged; --also tunes settings that do change learning.
 
-Winners are remembered per machine: the next time they only have to win the head-to-head."""
+Results are remembered per machine: the next time they are only compared with the start."""
 
 EXAMPLES = """\
 examples:
@@ -57,15 +58,15 @@ ROW_SECONDS = 5.0
 
 
 def run(argv: list[str]) -> int:
-    """Tune, write the config, and tell what came out."""
+    """Tune, write the config, and print the result."""
     if not argv or "-h" in argv or "--help" in argv:
         print(_parser().format_help())
         return 0
     config, args = parse_args(_with_file(argv), prog="brisk tune", own=TuneConfig)
     settings: TuneConfig = args.own
     if args.print_config:
-        raise ConfigError("brisk tune prints what it finds: leave out --print-config.")
-    # Settings of a run name its folder, which the next run cannot have.
+        raise ConfigError("--print-config belongs to brisk train.")
+    # The config of a run contains its folder, which another run cannot use.
     config = replace(config, run_dir=None)
     path = Path(settings.out or _default_name(config.env, config.algo))
     _check_writable(path, settings.force)
@@ -79,45 +80,45 @@ def run(argv: list[str]) -> int:
                 config,
                 settings,
                 stop=lambda: request.requested is not None,
-                tell=show_progress,
+                progress=show_progress,
             )
     finally:
         show_progress.close()
     _write(path, outcome, argv)
-    told = as_json(outcome, settings, path) if args.json else report(outcome, settings, path)
-    print(told, flush=True)
+    text = as_json(outcome, settings, path) if args.json else report(outcome, settings, path)
+    print(text, flush=True)
     return {"sigint": 130, "sigterm": 143, None: 0}[request.requested]
 
 
 def report(outcome: Outcome, settings: TuneConfig, path: Path) -> str:
-    """What was found, for people."""
+    """The result as text."""
     from briskrl.tuning.space import KINDS
 
     lines = [_verdict(outcome, settings)]
     if outcome.is_proven:
-        rows = [("setting", "start", "tuned", "changes besides speed")]
+        rows = [("setting", "start", "tuned", "effect besides speed")]
         rows += [
             (axis, show(outcome.start[axis]), show(outcome.best[axis]), KINDS[axis])
-            for axis in outcome.best.differs_in(outcome.start)
+            for axis in outcome.best.changed_axes(outcome.start)
         ]
         lines.append(format_columns(rows))
         lines += _rollout_note(outcome)
     if outcome.remembered:
-        lines.append(f"Found before, {outcome.remembered}; --fresh searches anew.")
+        lines.append(f"Cached result of {outcome.remembered}; use --fresh to search again.")
     else:
         tried = len(outcome.findings.gains)
         lines.append(
             f"Tried {tried} of {outcome.points} points in {format_duration(outcome.seconds)}."
         )
     lines += [f"Skipped {point}: {why}" for point, why in outcome.findings.skipped.items()]
-    changed = "tuned settings" if outcome.is_proven else "settings, unchanged,"
+    changed = "tuned settings" if outcome.is_proven else "unchanged settings"
     lines.append(f"The {changed} are in {path}:")
     lines.append(f"  {command_name()} train --config {shlex.quote(str(path))}")
     return "\n".join(lines)
 
 
 def as_json(outcome: Outcome, settings: TuneConfig, path: Path) -> str:
-    """What was found, as one JSON object."""
+    """The result as one JSON object."""
     gain = outcome.gain
     known = None if gain is None else asdict(gain)
     if known is not None and not known["high"] < float("inf"):
@@ -149,32 +150,35 @@ def _verdict(outcome: Outcome, settings: TuneConfig) -> str:
     unit = "steps/s" if settings.objective == "wall" else "steps per CPU second"
     gain = outcome.gain
     if outcome.best == outcome.start and len(outcome.findings.gains) < 2:
-        why = "Interrupted" if outcome.interrupted else "The budget was over"
-        return f"{why} before anything else than the start was measured."
+        why = "Interrupted" if outcome.interrupted else "The budget ended"
+        return f"{why} before anything but the start was measured."
     if outcome.best == outcome.start:
-        return "Nothing wins: no other settings were faster than the start's beyond a near tie."
+        return "No settings are clearly faster than the start."
     if gain is None or outcome.start_rate is None or outcome.best_rate is None:
-        return f"Interrupted before a proof. Fastest so far, unproven: {outcome.best}."
-    told = f"{gain.ratio:.2f} times as fast, 95 % interval {gain.low:.2f} to {gain.high:.2f}"
-    pairs = f"{gain.pairs} pairs of fresh slices"
+        return f"Interrupted before the final comparison. Fastest so far, unproven: {outcome.best}."
+    text = f"{gain.ratio:.2f} times as fast, 95 % interval {gain.low:.2f} to {gain.high:.2f}"
+    pairs = f"{gain.pairs} pairs of new slices"
     if not outcome.is_proven:
         return (
-            f"Nothing wins: the best found ({outcome.best}) is {told}, {pairs}. That may be chance."
+            f"No settings are clearly faster than the start: the best ({outcome.best}) is {text}, "
+            f"{pairs}, which is within measurement noise."
         )
     rates = f"{format_count(outcome.start_rate)} to {format_count(outcome.best_rate)} {unit}"
-    return f"{told} ({rates}, {pairs})."
+    return f"{text} ({rates}, {pairs})."
 
 
 def _rollout_note(outcome: Outcome) -> list[str]:
-    """Say what went along with the number of environments."""
-    steps = getattr(outcome.config.algo_config, "update_steps", None)
-    if steps is None or "num_envs" not in outcome.best.differs_in(outcome.start):
+    """Mention the setting that changed with the number of environments."""
+    from briskrl.algos.ppo.config import PPOConfig
+
+    algo = outcome.config.algo_config
+    if not isinstance(algo, PPOConfig) or outcome.best["num_envs"] == outcome.start["num_envs"]:
         return []
-    return [f"  update_steps is {steps} now, so that rollouts are as large as before."]
+    return [f"  update_steps is {algo.update_steps}, so that rollouts keep their size."]
 
 
 def _with_file(argv: list[str]) -> list[str]:
-    """The words with a TARGET that is a file or a run folder turned into --config."""
+    """The arguments with a TARGET that is a file or a run folder replaced by --config."""
     target = Path(argv[0])
     if argv[0].startswith("-"):
         return argv
@@ -188,7 +192,7 @@ def _default_name(env: str, algo: str) -> str:
 
 
 def _check_writable(path: Path, force: bool) -> None:
-    """Refuse a file that could not be written, before minutes are spent on it."""
+    """Refuse a file that could not be written, before the search starts."""
     if path.suffix != ".toml":
         raise ConfigError(f"Settings are written as TOML: {path} must end in .toml.")
     if path.exists() and (path.is_dir() or not force):
@@ -199,14 +203,16 @@ def _check_writable(path: Path, force: bool) -> None:
 
 def _write(path: Path, outcome: Outcome, argv: list[str]) -> None:
     gain = outcome.gain
-    came = f"# Made by: brisk tune {shlex.join(argv)}\n"
+    header = f"# Made by: brisk tune {shlex.join(argv)}\n"
     if gain is not None and outcome.is_proven:
-        came += f"# {gain.ratio:.2f} times as fast as its start here ({gain.low:.2f} to "
-        came += f"{gain.high:.2f}): {outcome.best}\n"
+        header += (
+            f"# {gain.ratio:.2f} times as fast as its start on this machine ({gain.low:.2f} to "
+        )
+        header += f"{gain.high:.2f}): {outcome.best}\n"
     else:
-        came += "# Nothing was proven to be faster: these are the settings it started from.\n"
+        header += "# Nothing was clearly faster: these are the settings of the start.\n"
     try:
-        path.write_text(came + to_toml(outcome.config), encoding="utf-8")
+        path.write_text(header + to_toml(outcome.config), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"Cannot write {path}: {error.strerror}.") from None
 
@@ -220,7 +226,7 @@ def _parser() -> Parser:
 
 
 def _reporter(stream: TextIO) -> _Lines | _Bar:
-    """A bar on a terminal, a line every few seconds elsewhere."""
+    """A progress bar on a terminal, a line every few seconds elsewhere."""
     if stream.isatty() and os.environ.get("TERM", "") != "dumb":
         return _Bar(stream)
     return _Lines(stream)
@@ -240,7 +246,7 @@ class _Lines:
             print(f"{done:3.0f}%  {_describe(progress)}", file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
 
 
 class _Bar:

@@ -1,1 +1,1 @@
-"""Finds the settings that train fastest on this machine, without changing what is learnt."""
+"""Find the settings that train fastest on this machine without changing what is learned."""

@@ -1,7 +1,7 @@
-"""What was found before, one file per kind of machine in the user's cache folder.
+"""Cache of earlier results, one file per kind of machine in the user's cache folder.
 
-A result belongs to whatever is trained, not to the settings that tuning started from: a winner that
-one start has found is tried first by the next.
+A result belongs to the training task, not to the settings that tuning started from: the best
+settings found from one start are tested first from the next.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 
 from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.config import to_toml
+from briskrl.envs.gym.config import GymConfig
 from briskrl.training.config import TrainConfig
 from briskrl.training.machine_profile import fingerprint, keep, profile_path
 from briskrl.tuning.config import Objective
@@ -21,8 +22,8 @@ from briskrl.tuning.space import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """A winner, and what it was measured to gain over its start."""
+class CachedResult:
+    """The best settings for a task, and their measured gain over the start."""
 
     values: dict[str, Value]
     ratio: float
@@ -32,31 +33,31 @@ class Remembered:
     measured_at: str
 
 
-def recall(key: str) -> Remembered | None:
-    """The winner for a target on this machine; None if there is none, or the file is broken."""
+def load(key: str) -> CachedResult | None:
+    """The cached result of a task on this machine; None if there is none or the file is broken."""
     return _read().get(key)
 
 
-def remember(key: str, found: Remembered) -> Path | None:
-    """Keep a winner; returns the file, or None if there is no place for it."""
-    return keep(tune_file(), _read() | {key: found})
+def save(key: str, result: CachedResult) -> Path | None:
+    """Save a result; returns the file, or None if it cannot be written."""
+    return keep(tune_file(), _read() | {key: result})
 
 
 def tune_file() -> Path:
-    """Where the winners on this machine are kept."""
+    """The cache file of this machine."""
     return profile_path().parent / f"tune-{fingerprint()}.json"
 
 
 def target_key(config: TrainConfig, objective: Objective) -> str:
-    """What is trained, as one word: equal for configs that differ in what is tuned alone."""
+    """Hash of the training task: equal for configs that differ only in tuned settings."""
     algo, env = config.algo_config, config.env_config
     rollout = 0
     if isinstance(algo, PPOConfig):
         rollout = config.num_envs * algo.update_steps
         algo = replace(algo, update_steps=1)
-    if hasattr(env, "backend"):
+    if isinstance(env, GymConfig):
         env = replace(env, backend="auto")
-    alike = TrainConfig(
+    task = TrainConfig(
         env=config.env,
         algo=config.algo,
         device=config.device,
@@ -66,12 +67,12 @@ def target_key(config: TrainConfig, objective: Objective) -> str:
         env_config=env,
         algo_config=algo,
     )
-    facts = f"{to_toml(alike)}\n{rollout} {objective}"
+    facts = f"{to_toml(task)}\n{rollout} {objective}"
     return hashlib.blake2b(facts.encode(), digest_size=8).hexdigest()
 
 
-def _read() -> dict[str, Remembered]:
+def _read() -> dict[str, CachedResult]:
     try:
-        return msgspec.json.decode(tune_file().read_bytes(), type=dict[str, Remembered])
+        return msgspec.json.decode(tune_file().read_bytes(), type=dict[str, CachedResult])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}

@@ -1,4 +1,4 @@
-"""Settings of `brisk tune`, as data; imports nothing heavy."""
+"""Settings of `brisk tune`; imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class TuneConfig:
     """How to tune."""
 
     budget: Annotated[float, Meta(gt=0, le=86_400)] = 120.0
-    """Seconds to spend, all in all; a search that is sure of its answer ends sooner."""
+    """Time budget in seconds; a search with a clear result ends sooner."""
     objective: Objective = "wall"
-    """What to get most steps out of: a second of time, or a second of CPU time."""
+    """What to maximize: steps per second (wall) or steps per CPU second (cpu)."""
     keep: tuple[Axis, ...] = ()
-    """Settings to leave as they are."""
+    """Settings to leave unchanged."""
     also: tuple[Extra, ...] = ()
-    """Settings to tune although learning changes with them: minibatch (its size), num_envs (without
-    bounds, the rollout of policy gradients growing with it), vector (as a backend)."""
+    """Settings to tune although they change learning: minibatch (its size), num_envs (without
+    bounds; the rollout of PPO grows with it), vector (as a backend)."""
     out: str | None = None
     """File to write the tuned settings to, ending in .toml; by default named after the target."""
     force: bool = False
     """Replace the file if it exists."""
     fresh: bool = False
-    """Search anew, whatever is remembered of this target on this machine."""
+    """Search again, ignoring cached results of this machine."""

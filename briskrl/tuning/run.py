@@ -1,4 +1,4 @@
-"""Tuning from start to proof: search, then a head-to-head of fresh slices that decides."""
+"""Tuning: search for fast settings, then compare the best with the start in new slices."""
 
 from __future__ import annotations
 
@@ -16,48 +16,49 @@ from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
 from briskrl.training.storage.run_metadata import timestamp
 from briskrl.training.trainer import Trainer
-from briskrl.tuning.cache import Remembered, recall, remember, target_key
+from briskrl.tuning.cache import CachedResult, load, save, target_key
 from briskrl.tuning.config import TuneConfig
 from briskrl.tuning.search import Findings, Progress, Search
 from briskrl.tuning.space import Point, Space
-from briskrl.tuning.trials import TrialError, Trials, for_trial
+from briskrl.tuning.trials import TrialError, Trials, trial_config
 
 SHORTEST_SLICE_S, LONGEST_SLICE_S = 0.05, 0.25
 SLICES = 500
-"""Slices that the budget would be good for, if it was spent on nothing else."""
+"""Slices that fit into the budget, which sets their length."""
 SCAN_SHARE, RACE_SHARE = 0.45, 0.3
-"""Of the budget; what is left is for the proof."""
+"""Shares of the budget; the rest is for the final comparison."""
 FEWEST_PROOF_PAIRS, MOST_PROOF_PAIRS = 12, 80
 PROOF_PRECISION = 0.01
 SHORT_PROOF_S = 5.0
-"""After an interrupt."""
+"""Seconds of the final comparison after an interrupt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What tuning came to."""
+    """The result of tuning."""
 
     config: TrainConfig
-    """What to train with: tuned if that is proven to be faster, else as it was."""
+    """The tuned config if it is proven to be faster, otherwise the original one."""
     start: Point
     best: Point
-    """The fastest that was found, proven or not; the start if nothing seemed faster."""
+    """The fastest point found, proven or not; the start if nothing seemed faster."""
     gain: Estimate | None
-    """How many times as fast as the start it was in the proof; None if there was no proof."""
+    """Its speed over the start in the final comparison; None if there was none."""
     start_rate: float | None
-    """Steps per second of the start and of the best in the proof, medians."""
+    """Median steps per second of the start in the final comparison."""
     best_rate: float | None
+    """Median steps per second of the best point in the final comparison."""
     findings: Findings
     points: int
-    """Size of the space."""
+    """Number of points in the space."""
     remembered: str | None
-    """When the best was found before, if it was."""
+    """Time stamp of the cached result that was used; None if there was a search."""
     interrupted: bool
     seconds: float
 
     @property
     def is_proven(self) -> bool:
-        """Whether the best is faster than the start beyond chance."""
+        """Whether the best point is significantly faster than the start."""
         return self.gain is not None and self.gain.is_faster
 
 
@@ -66,18 +67,18 @@ def tune(
     settings: TuneConfig | None = None,
     *,
     stop: Callable[[], bool] = lambda: False,
-    tell: Callable[[Progress], None] = lambda progress: None,
+    progress: Callable[[Progress], None] = lambda state: None,
 ) -> Outcome:
-    """The fastest settings found for a config within a budget, and the proof.
+    """Find the fastest settings for a config within a time budget.
 
     Args:
-        config: Where to start.
-        settings: How to tune.
-        stop: Whether to come to an end; asked before every slice.
-        tell: Told of progress.
+        config: The start.
+        settings: Budget, objective, and what to tune; the defaults of `TuneConfig` if omitted.
+        stop: Called before every slice; True ends the search.
+        progress: Called with the progress of the search.
 
     Raises:
-        BriskError: The start itself cannot be trained.
+        BriskError: The start cannot be trained.
     """
     config, settings = complete(config), settings or TuneConfig()
     space = find_space(config, settings)
@@ -85,14 +86,14 @@ def tune(
     with closing(
         Trials(space, settings.objective, slice_s, patience_s=max(30.0, settings.budget / 4))
     ) as trials:
-        return Tuning(space, settings, trials, stop, tell).run()
+        return Tuning(space, settings, trials, stop, progress).run()
 
 
 class Rates(Protocol):
-    """Measures slices of points, as Trials does."""
+    """Measures slices of training; implemented by `Trials`."""
 
     compiling_s: float
-    """Seconds that are not charged."""
+    """Seconds of compilation so far, which do not count against the budget."""
 
     def rate(self, point: Point, floor: float = 0.0) -> float:
         """Steps per second of one slice; see Trials.rate."""
@@ -100,14 +101,14 @@ class Rates(Protocol):
 
 
 class Tuning:
-    """One go at a target.
+    """One run of tuning.
 
     Args:
-        space: What may be tried.
-        settings: How to tune.
+        space: The points to search.
+        settings: Budget, objective, and what to tune.
         trials: Measures slices.
         stop: See `tune`.
-        tell: See `tune`.
+        progress: See `tune`.
     """
 
     def __init__(
@@ -116,13 +117,13 @@ class Tuning:
         settings: TuneConfig,
         trials: Rates,
         stop: Callable[[], bool],
-        tell: Callable[[Progress], None],
+        progress: Callable[[Progress], None],
     ) -> None:
         self._space = space
         self._settings = settings
         self._trials = trials
         self._stop = stop
-        self._tell = tell
+        self._progress = progress
         self._points = space.points
         self._begin = perf_counter()
         self._key = target_key(space.config, settings.objective)
@@ -132,56 +133,56 @@ class Tuning:
             distance=space.distance,
             seed=space.config.seed,
             stop=stop,
-            tell=tell,
+            progress=progress,
             now=self._now,
         )
 
     def run(self) -> Outcome:
-        """Search unless a remembered winner still wins, then prove; see `tune`."""
+        """Search unless a cached result still wins, then compare with the start; see `tune`."""
         best, comparison, known = self._space.start, None, None
         interrupted = False
         try:
-            self._require_start()
-            known = None if self._settings.fresh else recall(self._key)
+            self._check_start()
+            known = None if self._settings.fresh else load(self._key)
             if known is not None:
-                best, comparison = self._try_known(known)
+                best, comparison = self._try_cached(known)
             if comparison is None:
                 known = None
-                best = self._find()
-                best, comparison = self._prove_any(best)
+                best = self._run_search()
+                best, comparison = self._verify_best(best)
         except KeyboardInterrupt:
             interrupted = True
             best = self._search.leader if comparison is None else best
         return self._outcome(best, comparison, known, interrupted or self._stop())
 
-    def _require_start(self) -> None:
+    def _check_start(self) -> None:
         try:
             self._trials.rate(self._space.start)
         except TrialError as error:
             cause = error.__cause__
             if isinstance(cause, BriskError):
                 raise cause from None
-            raise ConfigError(f"This cannot be trained as it is. {error}") from cause
+            raise ConfigError(f"This config cannot be trained. {error}") from cause
 
-    def _find(self) -> Point:
+    def _run_search(self) -> Point:
         budget = self._settings.budget
         left = budget - self._now()
         shares = SCAN_SHARE * left, RACE_SHARE * left
         return self._search.run(*shares, total_s=budget)
 
-    def _try_known(self, known: Remembered) -> tuple[Point, PairedComparison | None]:
-        """The remembered winner and its proof; no proof if it does not win here any more."""
+    def _try_cached(self, known: CachedResult) -> tuple[Point, PairedComparison | None]:
+        """The cached point and its comparison; None instead if it is not faster any more."""
         point = next((p for p in self._points if p.as_dict() == known.values), self._space.start)
         if point == self._space.start:
             return point, None
         try:
-            comparison = self._prove(point, RACE_SHARE * self._settings.budget)
+            comparison = self._compare(point, RACE_SHARE * self._settings.budget)
         except TrialError:
             return self._space.start, None
         return (point, comparison) if comparison.estimate().is_faster else (self._space.start, None)
 
-    def _prove_any(self, best: Point) -> tuple[Point, PairedComparison | None]:
-        """The best point that is faster than the start, tried in order, with its comparison."""
+    def _verify_best(self, best: Point) -> tuple[Point, PairedComparison | None]:
+        """The best point that can be trained, with its comparison with the start."""
         order = [best, *(point for point in self._search.findings.order if point != best)]
         for point in order:
             if point == self._space.start:
@@ -189,13 +190,13 @@ class Tuning:
             left = self._settings.budget - self._now()
             seconds = SHORT_PROOF_S if self._stop() else max(SHORT_PROOF_S, left)
             try:
-                return point, self._prove(point, seconds)
+                return point, self._compare(point, seconds)
             except TrialError as error:
                 self._search.findings.skipped[point] = str(error)
         return self._space.start, None
 
-    def _prove(self, point: Point, seconds: float) -> PairedComparison:
-        """Slices of start and point in turns, none of which the search has seen."""
+    def _compare(self, point: Point, seconds: float) -> PairedComparison:
+        """Compare a point with the start in new slices, taken in turns."""
         stopped = self._stop()
         comparison = PairedComparison(
             old=lambda: self._trials.rate(self._space.start),
@@ -205,7 +206,7 @@ class Tuning:
 
         def leave() -> bool:
             self._report(point, comparison)
-            # A proof that began after an interrupt is short anyway.
+            # A comparison that started after an interrupt is short already.
             return self._now() >= limit or (self._stop() and not stopped)
 
         comparison.run(
@@ -217,7 +218,7 @@ class Tuning:
         return comparison
 
     def _report(self, point: Point, comparison: PairedComparison) -> None:
-        self._tell(
+        self._progress(
             Progress(
                 stage="proof",
                 fraction=min(1.0, self._now() / self._settings.budget),
@@ -232,15 +233,15 @@ class Tuning:
         self,
         best: Point,
         comparison: PairedComparison | None,
-        known: Remembered | None,
+        known: CachedResult | None,
         interrupted: bool,
     ) -> Outcome:
         gain = comparison.estimate() if comparison is not None and comparison.turns else None
         proven = gain is not None and gain.is_faster
         if gain is not None and proven and known is None:
-            remember(
+            save(
                 self._key,
-                Remembered(
+                CachedResult(
                     best.as_dict(), gain.ratio, gain.low, gain.high, gain.pairs, timestamp()
                 ),
             )
@@ -259,18 +260,18 @@ class Tuning:
         )
 
     def _now(self) -> float:
-        """Seconds of the budget that are spent; compiling happens once and is not charged."""
+        """Seconds used of the budget, without compilation."""
         return perf_counter() - self._begin - self._trials.compiling_s
 
 
 def find_space(config: TrainConfig, settings: TuneConfig) -> Space:
-    """The space of a complete config on this machine.
+    """The search space of a complete config on this machine.
 
     Raises:
         BriskError: It cannot be trained.
     """
     if config.env == GIVEN:
-        raise ConfigError("Environments that Python code passes in cannot be tuned by a command.")
-    with closing(Trainer(for_trial(config))) as trainer:
+        raise ConfigError("Environment objects passed from Python cannot be tuned.")
+    with closing(Trainer(trial_config(config))) as trainer:
         fused = trainer.algo.engines.refusal is None
     return Space(config, settings, cores=usable_cores(), fused=fused)

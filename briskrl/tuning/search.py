@@ -1,11 +1,11 @@
-"""The search for the fastest point: a scan of the space, then fewer and fewer in longer races.
+"""Search for the fastest point: a scan of the space, then races between the best points.
 
-The scan measures points once each, with slices of the start in between that tell how fast the
-machine is at the moment. It begins with the changes of one setting; then a model of what was seen,
-the effects of settings and of pairs of them, says which of the rest look best, and now and then a
-random one is taken. The best of the scan race in rounds in which everybody has a slice, and the
-slower half leaves after a race (successive halving, Jamieson and Talwalkar 2016). Of those that end
-about equally fast, the one that changes least is taken.
+The scan measures points once each, with slices of the start in between as a reference for the
+current speed of the machine. It starts with points that change one setting. Then a linear model of
+the results, with effects of settings and pairs of settings, predicts the best of the rest; some
+points are random. The best of the scan race in rounds of one slice each, and the slower half is
+dropped after a race (successive halving, Jamieson and Talwalkar 2016). Among points that are about
+equally fast, the one with the fewest changes wins.
 """
 
 from __future__ import annotations
@@ -26,73 +26,73 @@ from briskrl.tuning.trials import TrialError
 REFERENCE_EVERY = 3
 """Points of the scan between two slices of the start."""
 EXPLORE = 4
-"""One point of the scan in so many is a random one."""
+"""One in this many points of the scan is chosen at random."""
 HOPELESS = 0.3
-"""Points that do not reach this share of the best rate are not measured to the end."""
+"""Share of the best rate below which a slice is cut short."""
 RACERS, FINALISTS = 8, 4
 """Points in the first and in the last race."""
 FEWEST_ROUNDS, MOST_ROUNDS = 3, 16
 """Rounds of a race."""
 TIE = 0.03
-"""Points that are this much slower than the best, as a share, count as equally fast."""
+"""Relative difference below which points count as equally fast."""
 NEAR = 1.3
-"""Gains of the scan, of single slices, that may be chance."""
+"""Gain of a single slice in the scan that may be noise."""
 RIDGE = 0.05
-"""How reluctantly the model believes in an effect that was seen only a few times."""
+"""Ridge penalty of the model."""
 PAIR_WEIGHT = 0.5
-"""How much less it believes in effects of pairs of settings."""
+"""Scale of the features of pairs of settings, which are penalized more."""
 BOTTOM = 0.05
-"""Share of the best gain below which slow is slow: how slow says nothing about other settings."""
+"""Share of the best gain at which slow points are clipped for the model."""
 
 
 class Measure(Protocol):
-    """One slice of a point: its rate; raises TrialError if it cannot be trained."""
+    """Measures one slice of a point; raises TrialError if it cannot be trained."""
 
     def __call__(self, point: Point, floor: float = 0.0) -> float:
-        """Steps per second; where they are below `floor`, only roughly."""
+        """Steps per second; approximate if below `floor`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a search is."""
+    """Progress of a search."""
 
     stage: str
     """scan, race or proof."""
     fraction: float
-    """Of the time that the whole may take."""
+    """Share of the time budget."""
     best: Point
     gain: float
-    """How many times as fast as the start it seems to be."""
+    """Estimated speed of `best` over the start."""
     tried: int
     points: int
 
 
 @dataclass(slots=True)
 class Findings:
-    """What a search has seen so far."""
+    """Results of a search so far."""
 
     gains: dict[Point, float] = field(default_factory=dict)
-    """How many times as fast as the start each point was in the scan."""
+    """Speed of each point over the start in the scan."""
     rates: dict[Point, float] = field(default_factory=dict)
-    """The last slice of each."""
+    """Rate of the last slice of each point."""
     skipped: dict[Point, str] = field(default_factory=dict)
     """Points that cannot be trained, and why."""
     order: list[Point] = field(default_factory=list)
-    """Those that can, the fastest first; a race's order stands above the scan's."""
+    """Points that can be trained, the fastest first; races take precedence over the scan."""
 
 
 class Search:
     """Finds a fast point within a given time.
 
     Args:
-        points: All points; the first one is the start, which must work.
+        points: All points; the first one is the start, which must be trainable.
         measure: Measures one slice.
-        distance: How much a point changes; decides between points that are equally fast.
-        seed: Of the order in which points are tried.
-        stop: Asked before every slice whether to leave it at what is known.
-        tell: Told of progress.
-        now: The clock that the time is measured by.
+        distance: Amount of change of a point, to choose between equally fast points.
+        seed: Seed of the order of the points.
+        stop: Called before every slice; True ends the search.
+        progress: Called with the progress.
+        now: Clock for time limits.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Search:
         distance: Callable[[Point], float],
         seed: int = 0,
         stop: Callable[[], bool] = lambda: False,
-        tell: Callable[[Progress], None] = lambda progress: None,
+        progress: Callable[[Progress], None] = lambda state: None,
         now: Callable[[], float] = perf_counter,
     ) -> None:
         self._points = list(points)
@@ -112,18 +112,18 @@ class Search:
         self._distance = distance
         self._rng = np.random.default_rng(seed)
         self._stop = stop
-        self._tell = tell
+        self._progress = progress
         self._now = now
         self._features = _features(self._points)
         self.findings = Findings()
 
     def run(self, scan_s: float, race_s: float, total_s: float) -> Point:
-        """The point to go for; the start if nothing else can be trained or is faster.
+        """The best point; the start if nothing else can be trained or is faster.
 
         Args:
             scan_s: Seconds for the scan.
             race_s: Seconds for all races.
-            total_s: Seconds that what is told of progress is a fraction of.
+            total_s: Total budget, for the fraction in `Progress`.
         """
         self._begin, self._total_s = self._now(), total_s
         self._scan(self._begin + scan_s)
@@ -136,12 +136,12 @@ class Search:
             rest = [point for point in self._ranking() if point not in racers]
             self.findings.order = racers + rest
             if is_last:
-                return self._simplest(racers, scores)
+                return self._least_changed(racers, scores)
             racers = self._without_slower_half(racers)
         return self.leader
 
     def _racers(self) -> list[Point]:
-        """The best of the scan, and the start if it may be as fast: near ties end with it."""
+        """The best of the scan, and the start unless they are clearly faster."""
         ranking, gains = self._ranking(), self.findings.gains
         racers = ranking[:RACERS]
         if self._start not in racers and gains[racers[0]] < NEAR:
@@ -149,7 +149,7 @@ class Search:
         return racers
 
     def _without_slower_half(self, racers: list[Point]) -> list[Point]:
-        """The faster ones; the start stays, as near ties are to end with it."""
+        """The faster half, and the start if it takes part."""
         left = racers[: max(FINALISTS, (len(racers) + 1) // 2)]
         if self._start in racers and self._start not in left:
             left[-1] = self._start
@@ -157,15 +157,15 @@ class Search:
 
     @property
     def leader(self) -> Point:
-        """The fastest so far; the start before anything was measured."""
+        """The fastest point so far; the start before any measurement."""
         return self._ranking()[0]
 
     def _scan(self, deadline: float) -> None:
         waiting = set(self._points[1:])
         before = self._reference()
-        while waiting and self._goes_on(deadline):
+        while waiting and self._continues(deadline):
             group: dict[Point, float] = {}
-            while waiting and len(group) < REFERENCE_EVERY and self._goes_on(deadline):
+            while waiting and len(group) < REFERENCE_EVERY and self._continues(deadline):
                 point = self._next(waiting)
                 waiting.discard(point)
                 rate = self._try(point)
@@ -180,14 +180,14 @@ class Search:
             self._report("scan")
 
     def _reference(self) -> float:
-        """The logarithm of the start's rate at this moment."""
+        """Logarithm of the current rate of the start."""
         rate = self._measure(self._start)
         self.findings.gains.setdefault(self._start, 1.0)
         self.findings.rates[self._start] = rate
         return log(rate)
 
     def _try(self, point: Point) -> float | None:
-        """One slice of a point; None if it cannot be trained, which is noted."""
+        """Measure one slice; returns None and records the reason if it cannot be trained."""
         floor = HOPELESS * max(self.findings.rates.values(), default=0.0)
         try:
             rate = self._measure(point, floor)
@@ -199,22 +199,22 @@ class Search:
         return rate
 
     def _next(self, waiting: set[Point]) -> Point:
-        """A change of one setting while there are any; then what the model likes, or a random one.
+        """The next point: single changes first, then the model's prediction or a random one.
 
-        Random points come first among equals, so that no corner of the space is favoured.
+        The order is shuffled, so that ties are broken at random.
         """
         listed = [point for point in self._points if point in waiting]
         listed = [listed[index] for index in self._rng.permutation(len(listed))]
-        single = [point for point in listed if len(point.differs_in(self._start)) == 1]
+        single = [point for point in listed if len(point.changed_axes(self._start)) == 1]
         if single:
             return single[0]
         if self._rng.integers(EXPLORE) == 0:
             return listed[0]
-        expected = self._expect(listed)
+        expected = self._predict(listed)
         return listed[int(np.argmax(expected))]
 
-    def _expect(self, points: Sequence[Point]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Logarithms of gains (P,) as the model of all that was seen expects them."""
+    def _predict(self, points: Sequence[Point]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Logarithms of gains (P,) predicted by the model from all results."""
         gains = self.findings.gains
         seen, worst = list(gains), BOTTOM * max(gains.values())
         x = np.stack([self._features[point] for point in seen])
@@ -226,7 +226,7 @@ class Search:
         return found
 
     def _race(self, racers: Sequence[Point], deadline: float) -> dict[Point, float]:
-        """Logarithms of rates over those of all others of a round, of those who finish."""
+        """Mean logarithm of each rate over the mean of its round, for points that never failed."""
         racing = list(racers)
         logs: dict[Point, list[float]] = {racer: [] for racer in racing}
         rounds = 0
@@ -246,8 +246,8 @@ class Search:
             self._report("race")
         return {racer: log(estimate(logs[racer]).ratio) for racer in racing}
 
-    def _simplest(self, racers: Sequence[Point], scores: dict[Point, float]) -> Point:
-        """Of those who are about as fast as the first, the one that changes least."""
+    def _least_changed(self, racers: Sequence[Point], scores: dict[Point, float]) -> Point:
+        """Among the points about as fast as the first, the one with the smallest distance."""
         if not racers:
             return self.leader
         close = [racer for racer in racers if scores[racer] >= scores[racers[0]] - TIE]
@@ -261,13 +261,13 @@ class Search:
         order = [point for point in self.findings.order if point not in self.findings.skipped]
         return order or [self._start]
 
-    def _goes_on(self, deadline: float) -> bool:
+    def _continues(self, deadline: float) -> bool:
         return self._now() < deadline and not self._stop()
 
     def _report(self, stage: str) -> None:
         gains = self.findings.gains
         best = self.findings.order[0] if self.findings.order else max(gains, key=gains.__getitem__)
-        self._tell(
+        self._progress(
             Progress(
                 stage=stage,
                 fraction=min(1.0, (self._now() - self._begin) / self._total_s),
@@ -282,7 +282,7 @@ class Search:
 def _features(
     points: Sequence[Point],
 ) -> dict[Point, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """Every point as a row: a place for all, one per setting and one per pair of settings."""
+    """Feature row of every point: a constant, one per setting and one per pair of settings."""
     places: dict[object, int] = {}
     for point in points:
         for part in (*point.values, *combinations(point.values, 2)):

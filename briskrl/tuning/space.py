@@ -1,9 +1,9 @@
-"""What may be tuned, between which bounds, and what each setting does to learning.
+"""The search space: which settings may change, within which bounds.
 
-Three kinds of settings. Engine, threads and backend change who computes, not what: runs differ as
-runs with different seeds do. The number of environments and `overlap` change how old the policy is
-that collects, which is harmless within bounds that are derived from the algorithm's own settings.
-Everything else changes what is learnt, and is tuned only on request.
+There are three kinds of settings. Engine, threads and backend do not change the algorithm: runs
+differ as runs with different seeds do. The number of environments and `overlap` change the age of
+the policy that collects, which is harmless within bounds derived from the algorithm's settings.
+Everything else changes learning and is tuned only on request.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from briskrl.training.config import TrainConfig
 from briskrl.tuning.config import TuneConfig
 
 SMALLEST = 8
-"""Fewest environments tried; one call steps them all, so fewer only raise the cost of the call."""
+"""Fewest environments; one call steps them all, so fewer only raise the overhead per step."""
 MOST_ENVS = 16_384
 MOST_ENVS_IN_PYTHON = 256
-"""Most environments tried, compiled ones and those of Gymnasium that are stepped one by one."""
+"""Most environments: compiled, and Gymnasium environments that are stepped one by one."""
 TARGET_SHARE = 8
-"""An iteration's updates are at most this part of the period of the target network."""
+"""The updates of an iteration are at most 1 / TARGET_SHARE of the target network's period."""
 BUFFER_SHARE = 64
-"""An iteration's transitions are at most this part of the replay memory."""
+"""The transitions of an iteration are at most 1 / BUFFER_SHARE of the replay buffer."""
 STARTS_SHARE = 4
-"""An iteration's transitions are at most this part of those collected before learning starts."""
+"""The transitions of an iteration are at most 1 / STARTS_SHARE of `learning_starts`."""
 STEPS_EACH = 1000
-"""Every environment takes at least so many steps in the run."""
+"""Fewest steps per environment in the run."""
 SMALLEST_MINIBATCH = 64
 
 KINDS = {
     "engine": "rounding only",
     "threads": "rounding only",
-    "backend": "nothing; a run with async cannot be repeated to the bit",
-    "num_envs": "how many transitions the acting policy is old, within bounds",
-    "overlap": "updates are one iteration late",
-    "minibatch": "the size of updates: tuned because you asked",
+    "backend": "nothing; runs with async are not reproducible to the bit",
+    "num_envs": "the age of the acting policy, within bounds",
+    "overlap": "the acting policy is one iteration behind",
+    "minibatch": "the minibatch size, tuned on request",
 }
-"""What each setting changes in a run besides its speed."""
+"""Effect of each setting on a run besides its speed."""
 
 Value = int | str | bool
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One setting of every axis, in the order of the space."""
+    """One value per axis, in the order of the space."""
 
     values: tuple[tuple[str, Value], ...]
 
@@ -65,19 +65,19 @@ class Point:
         """Axes and their values."""
         return dict(self.values)
 
-    def differs_in(self, other: Point) -> list[str]:
-        """The axes in which two points of one space differ."""
+    def changed_axes(self, other: Point) -> list[str]:
+        """Axes in which two points differ."""
         return [axis for axis, value in self.values if value != other[axis]]
 
 
 class Space:
-    """The points that may be tried, and the configs they stand for.
+    """The points of the search, and their configs.
 
     Args:
-        config: Where tuning starts, complete.
-        settings: What to keep and what to tune besides.
-        cores: Cores that this process may use.
-        fused: Whether the fused engine can compute these networks.
+        config: The complete config of the start.
+        settings: What to keep and what to tune in addition.
+        cores: Cores available to this process.
+        fused: Whether the fused engine supports these networks.
     """
 
     def __init__(
@@ -105,31 +105,31 @@ class Space:
         if "minibatch" in settings.also and not self._replays:
             axes["minibatch"] = list(self._minibatches())
         self._free = free
-        self.start = Point(tuple((axis, self._present(axis)) for axis in axes))
+        self.start = Point(tuple((axis, self._start_value(axis)) for axis in axes))
         for axis in set(settings.keep) & set(axes):
             axes[axis] = [self.start[axis]]
         self.axes = {axis: tuple(values) for axis, values in axes.items()}
 
     @property
     def points(self) -> list[Point]:
-        """The start, its changes of one setting, and every other point that can work.
+        """The start, its changes of one setting, and every other valid combination.
 
-        Where the start says `auto`, its changes of one setting do so as well: without them it would
-        differ from everything else in several settings, and nobody could say which one matters.
+        If the start has `auto` settings, its single changes keep them: otherwise every other point
+        would differ from the start in several settings, and single effects could not be estimated.
         """
-        found = [self.start, *self._neighbours()]
+        found = [self.start, *self._single_changes()]
         for values in product(*self.axes.values()):
             found.append(Point(tuple(zip(self.axes, values, strict=True))))
         return [point for point in dict.fromkeys(found) if self._can_work(point)]
 
-    def _neighbours(self) -> Iterator[Point]:
+    def _single_changes(self) -> Iterator[Point]:
         present = self.start.as_dict()
         for axis, values in self.axes.items():
             for value in values:
                 yield Point(tuple((present | {axis: value}).items()))
 
     def apply(self, point: Point) -> TrainConfig:
-        """The config that a point stands for; the start's stays as it is, to the letter."""
+        """The config of a point; for the start, the original config itself."""
         if point == self.start:
             return self.config
         config, values = self.config, point.as_dict()
@@ -148,15 +148,15 @@ class Space:
         return replace(config, **changes, algo_config=algo, env_config=env)
 
     def distance(self, point: Point) -> float:
-        """How much a point changes: with near ties, less change is better."""
-        changed = point.differs_in(self.start)
+        """Amount of change relative to the start; smaller is better among near ties."""
+        changed = point.changed_axes(self.start)
         far = float(len(changed))
         if "num_envs" in changed:
             far += abs(log2(int(point["num_envs"]) / self.config.num_envs))
         return far + (10.0 if "minibatch" in changed else 0.0)
 
-    def _present(self, axis: str) -> Value:
-        """The start's own value; `auto` stays `auto`, as a value of its own."""
+    def _start_value(self, axis: str) -> Value:
+        """Value of the start; `auto` is a value of its own."""
         config = self.config
         if axis == "backend":
             return str(config.env_config.backend)
@@ -172,36 +172,36 @@ class Space:
         return values["engine"] in ("fused", "auto") and values.get("backend") != "async"
 
     def _env_counts(self, free: bool) -> Iterator[int]:
-        """Powers of two within the bounds, and the present number."""
+        """Powers of two within the bounds, and the current number."""
         config = self.config
         most = max(config.num_envs, self._most_envs)
-        fits = self._is_harmless if not free else (lambda _: True)
+        fits = self._preserves_learning if not free else (lambda _: True)
         counts = {2**power for power in range(15)} | {config.num_envs}
         for count in sorted(counts):
             if count == config.num_envs or (SMALLEST <= count <= most and fits(count)):
                 yield count
 
-    def _is_harmless(self, count: int) -> bool:
-        """Whether learning with so many environments is what it was."""
+    def _preserves_learning(self, count: int) -> bool:
+        """Whether learning is unchanged with this number of environments."""
         config, algo = self.config, self.config.algo_config
         steps = config.budget.steps
         if count > config.num_envs and steps is not None and count * STEPS_EACH > steps:
             return False
         if self._replays:
-            return count < config.num_envs or count <= most_replaying(algo)
+            return count < config.num_envs or count <= max_replay_envs(algo)
         if isinstance(algo, PPOConfig):
             return _keeps_rollout(algo, config.num_envs, count)
         return False
 
     def _with_envs(self, count: int) -> dict[str, Any]:
-        """The changes that go with another number of environments."""
+        """Settings that change with the number of environments."""
         config = self.config
         changes: dict[str, Any] = {"num_envs": count}
         if not self._replays and not self._free:
             rollout = config.num_envs * config.algo_config.update_steps
             changes["algo_config"] = replace(config.algo_config, update_steps=rollout // count)
         if config.max_episodes is not None:
-            # It counts per environment; the run is to be as long as before.
+            # max_episodes counts per environment; the length of the run must not change.
             changes |= {"max_episodes": None, "episodes": config.budget.episodes}
         return changes
 
@@ -212,8 +212,8 @@ class Space:
         yield from sorted(sizes | {algo.minibatch_size})
 
 
-def most_replaying(algo: DQNConfig) -> int:
-    """The most environments with which the policy that collects is never much out of date."""
+def max_replay_envs(algo: DQNConfig) -> int:
+    """The most environments with which the acting policy stays recent enough."""
     period = float(algo.target_every)
     if algo.target_unit == "updates":
         period /= algo.ratio
@@ -222,10 +222,10 @@ def most_replaying(algo: DQNConfig) -> int:
 
 
 def _keeps_rollout(algo: PPOConfig, present: int, count: int) -> bool:
-    """Whether the rollout can stay as large, and long enough for advantages to look ahead.
+    """Whether the rollout keeps its size and stays longer than the horizon of GAE.
 
-    An advantage weighs what comes k steps later with (gamma * lambda)^k, so steps beyond the sum of
-    these weights matter little. With lambda 1 it looks to the rollout's end, which has to stay.
+    GAE weighs the TD error k steps later by (gamma * lambda)^k, so steps beyond the sum of these
+    weights matter little. With lambda 1 it extends to the end of the rollout, which must not move.
     """
     rollout = present * algo.update_steps
     if rollout % count or algo.gae_lambda >= 1:
@@ -235,9 +235,9 @@ def _keeps_rollout(algo: PPOConfig, present: int, count: int) -> bool:
 
 
 def _backends(config: TrainConfig) -> list[Value]:
-    """Those that a Gymnasium environment can be stepped by; none for others.
+    """Backends for a Gymnasium environment; empty for native environments.
 
-    A compiled version is equal to the environment and some hundred times faster than any of them.
+    A compiled version behaves identically and is far faster than all other backends.
     """
     family, _, member = config.env.partition(":")
     if family != "gym":

@@ -1,9 +1,8 @@
-"""Slices of real training, without run folders: steps per second of a config, a moment at a time.
+"""Measure the speed of configs in short slices of real training, without run folders.
 
-Every config has a session of its own, which stays open between slices, as far as there is room. A
-slice ends with an update, so that it holds collecting and learning in their true proportion, and
-sessions are past the beginning: they learn from the first moments on, and explore as they would for
-most of the run.
+Every config has its own trainer, which stays open between slices while memory permits. A slice ends
+with an update, so that it contains collection and learning in their true proportion. Trainers skip
+the start of a run: they learn immediately and explore as in most of the run.
 """
 
 from __future__ import annotations
@@ -27,57 +26,57 @@ from briskrl.tuning.config import Objective
 from briskrl.tuning.space import Point, Space
 
 FEWEST_OPEN, MOST_OPEN = 2, 10
-"""Sessions open at a time; each holds a replay memory, some hold processes."""
+"""Trainers open at a time; each has a replay buffer, some have worker processes."""
 MEMORY_SHARE = 0.25
-"""How much open sessions may hold, as a share of the memory that is left."""
+"""Memory of the open trainers over the available memory, at most."""
 LONG = 2
-"""Planned durations after which a slow slice is cut off."""
-SETTLE_S = 0.05
-"""Training after the first update that does not count."""
+"""A slow slice is cut off after this many times its planned duration."""
+WARM_UP_S = 0.05
+"""Seconds of training after the first update that are not measured."""
 ENDLESS = 10**12
-"""Steps of a run that never nears its end: schedules stay where they begin."""
+"""Steps of a run without end: schedules stay at their initial values."""
 
 
 class TrialError(BriskError):
-    """A config that cannot train here; the message says why."""
+    """A config cannot be trained; the message gives the reason."""
 
 
 class Trials:
-    """Slices of the points of a space.
+    """Measures slices of training for the points of a space.
 
     Args:
-        space: What may be tried.
-        objective: Whether a slice counts steps per second or per CPU second.
-        seconds: How long a slice is, at least.
-        patience_s: How long to wait for an update.
+        space: The search space.
+        objective: Steps per second (wall) or per CPU second (cpu).
+        seconds: Shortest duration of a slice.
+        patience_s: Longest wait for an update.
     """
 
     def __init__(
         self, space: Space, objective: Objective, seconds: float, patience_s: float = 60.0
     ) -> None:
         self._space = space
-        self._counters = perf_counter if objective == "wall" else cpu_seconds
+        self._clock = perf_counter if objective == "wall" else cpu_seconds
         self._seconds = seconds
         self._patience_s = patience_s
         self.compiling_s = 0.0
-        """Seconds spent on compiling, which happens once per machine."""
+        """Seconds of compilation, which happens once per machine."""
         self._open: OrderedDict[Point, Trainer] = OrderedDict()
         self._threads_before = torch.get_num_threads()
 
     def rate(self, point: Point, floor: float = 0.0) -> float:
-        """Steps per second of one slice.
+        """Measure one slice in steps per second.
 
         Args:
-            point: What to train.
-            floor: Steps per second below which the exact rate does not matter. A slice that stays
-                below it is cut off, be it within a rollout, and its session is closed.
+            point: The settings to train with.
+            floor: Rate below which the exact value does not matter. A slice that stays below it is
+                cut off, even within a rollout, and its trainer is closed.
 
         Raises:
-            TrialError: Its session cannot be built, or fails.
+            TrialError: The trainer cannot be built, or fails.
         """
         try:
             if point not in self._open:
-                rate = self._slice(self._begin(point), SETTLE_S, floor)
+                rate = self._slice(self._begin(point), WARM_UP_S, floor)
                 if rate < floor:
                     self._discard(point)
                     return rate
@@ -98,32 +97,32 @@ class Trials:
         torch.set_num_threads(self._threads_before)
 
     def _begin(self, point: Point) -> Trainer:
-        """A new session, warmed up; the one unused for longest makes room for it."""
+        """Build and warm up a trainer; closes the least recently used one if necessary."""
         while len(self._open) >= MOST_OPEN:
             self._discard(next(iter(self._open)))
-        with event.install_timer("numba:compile", self._excuse):
-            trainer = Trainer(for_trial(self._space.apply(point)))
+        with event.install_timer("numba:compile", self._add_compile_time):
+            trainer = Trainer(trial_config(self._space.apply(point)))
             self._open[point] = trainer
             if trainer.config.engine == "torch":
-                # Torch compiles nothing. With more threads than free cores it can be slower by far
-                # than a rehearsal is worth, which slices notice.
+                # Torch compiles nothing, and with more threads than free cores a warm-up can take
+                # very long; slices detect that.
                 trainer.start()
             else:
                 warm_up(trainer)
-        while len(self._open) > FEWEST_OPEN and self._crowd() > MEMORY_SHARE:
+        while len(self._open) > FEWEST_OPEN and self._memory_use() > MEMORY_SHARE:
             self._discard(next(iter(self._open)))
         return trainer
 
-    def _crowd(self) -> float:
-        """What all open sessions remember, over the memory that is left."""
+    def _memory_use(self) -> float:
+        """Memory of all open trainers over the available memory."""
         held = sum(getattr(trainer.memory, "nbytes", 0) for trainer in self._open.values())
         return float(held / max(1, psutil.virtual_memory().available))
 
     def _slice(self, trainer: Trainer, seconds: float, floor: float) -> float:
-        """Train for so long and until the next update, which is where slices begin, too."""
+        """Train for `seconds` and up to the next update; returns the rate."""
         torch.set_num_threads(trainer.config.num_threads)
         counters, steps = trainer.counters, trainer.counters.env_steps
-        before, begin = self._counters(), perf_counter()
+        before, begin = self._clock(), perf_counter()
         spent = 0.0
         while spent < seconds:
             updates = counters.updates
@@ -134,9 +133,9 @@ class Trials:
                     return (counters.env_steps - steps) / spent
                 if spent > seconds + self._patience_s:
                     raise TrialError(f"There was no update within {self._patience_s:.0f} s.")
-        return (counters.env_steps - steps) / max(self._counters() - before, 1e-9)
+        return (counters.env_steps - steps) / max(self._clock() - before, 1e-9)
 
-    def _excuse(self, seconds: float) -> None:
+    def _add_compile_time(self, seconds: float) -> None:
         self.compiling_s += seconds
 
     def _discard(self, point: Point) -> None:
@@ -145,8 +144,8 @@ class Trials:
             trainer.close()
 
 
-def for_trial(config: TrainConfig) -> TrainConfig:
-    """The config as it trains for most of its run, from the first moment on."""
+def trial_config(config: TrainConfig) -> TrainConfig:
+    """The config in the state of most of its run: learning at once, with final exploration."""
     algo: Any = config.algo_config
     if isinstance(algo, DQNConfig):
         algo = replace(algo, learning_starts=0, epsilon_start=algo.epsilon_end)
@@ -164,7 +163,7 @@ def for_trial(config: TrainConfig) -> TrainConfig:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and of those that it has started and that still run."""
+    """CPU time of this process and its running child processes."""
     children = 0.0
     for child in psutil.Process().children(recursive=True):
         try:

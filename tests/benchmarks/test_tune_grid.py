@@ -1,4 +1,4 @@
-"""The scripts behind the claims about the tuner."""
+"""The benchmark scripts of the tuner."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load(name: str) -> ModuleType:
 
 
 class Machine:
-    """Rates that grow with a setting, on a machine that gets slower all the time."""
+    """A simulated machine that gets slower; rates grow with a setting."""
 
     def __init__(self) -> None:
         self._rng = np.random.default_rng(0)

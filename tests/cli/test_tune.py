@@ -1,4 +1,4 @@
-"""`brisk tune` as people meet it."""
+"""The `brisk tune` command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POOR = ("tune", "snake", *SMALL, "--engine", "torch", "--keep", "threads,overlap
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels stay where they are cached; winners go elsewhere."""
+    """Use the real kernel cache, and a temporary cache of results."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     elsewhere = tmp_path.parent / f"{tmp_path.name}-cache"
     elsewhere.mkdir()
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(elsewhere))
 
 
-def test_the_tuned_settings_are_a_file_to_train_with(brisk: Brisk, tmp_path: Path) -> None:
+def test_the_tuned_settings_are_written_to_a_config_file(brisk: Brisk, tmp_path: Path) -> None:
     done = brisk(*POOR, "--budget", "4")
     assert done.returncode == 0, done.stderr
     assert "times as fast, 95 % interval" in done.stdout
@@ -48,30 +48,30 @@ def test_the_tuned_settings_are_a_file_to_train_with(brisk: Brisk, tmp_path: Pat
     assert brisk("train", "--config", str(path), "--print-config").returncode == 0
 
 
-def test_json_tells_everything_and_a_run_folder_can_be_the_target(
+def test_json_is_complete_and_a_run_folder_can_be_the_target(
     brisk: Brisk, tmp_path: Path, trained: tuple[Path, str]
 ) -> None:
     run = trained[0]
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     done = brisk("tune", str(run), "--budget", "2", "--out", "a.toml", "--json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["out"] == "a.toml"
-    assert 1 <= len(told["tried"]) <= told["points"]
-    assert set(told["start"]) >= {"num_envs", "threads", "engine"}
-    assert told["proven"] == (told["gain"] is not None and (told["gain"]["low"] or 0) > 1)
+    result = json.loads(done.stdout)
+    assert result["out"] == "a.toml"
+    assert 1 <= len(result["tried"]) <= result["points"]
+    assert set(result["start"]) >= {"num_envs", "threads", "engine"}
+    assert result["proven"] == (result["gain"] is not None and (result["gain"]["low"] or 0) > 1)
     written = load_config(tmp_path / "a.toml")
-    assert written.num_envs == (told["best"] if told["proven"] else told["start"])["num_envs"]
+    assert written.num_envs == (result["best"] if result["proven"] else result["start"])["num_envs"]
     assert written.run_dir is None
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
 
 
-def test_a_budget_too_short_says_so_and_changes_nothing(
+def test_a_budget_that_is_too_short_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([*POOR, "--budget", "0.001"]) == 0
-    assert "The budget was over before" in capsys.readouterr().out
+    assert "The budget ended before" in capsys.readouterr().out
     assert load_config(tmp_path / "tuned-snake-dqn.toml").engine == "torch"
 
 
@@ -92,19 +92,19 @@ def test_an_interrupt_ends_with_the_best_so_far(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    told = json.loads(out)
-    assert told["interrupted"]
-    assert told["seconds"] < 60
+    result = json.loads(out)
+    assert result["interrupted"]
+    assert result["seconds"] < 60
     assert (tmp_path / "tuned-snake-dqn.toml").exists()
 
 
-def test_its_flags_are_not_those_of_training() -> None:
+def test_its_flags_do_not_clash_with_those_of_training() -> None:
     for cls in _all_classes():
         assert clashes([cls, TuneConfig]) == []
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("args", "message"),
     [
         (["snek"], "snake"),
         (["snake", "--budget", "0"], "budget"),
@@ -120,23 +120,23 @@ def test_its_flags_are_not_those_of_training() -> None:
         (["snake", "--overlap", "--engine", "torch"], "fused engine"),
     ],
 )
-def test_wrong_words_are_answered_with_a_sentence(
-    words: list[str],
-    told: str,
+def test_errors_are_one_sentence_and_leave_files_alone(
+    args: list[str],
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("taken.toml").write_text("precious")
-    assert main(["tune", *words]) == 2
-    assert told in capsys.readouterr().err
+    assert main(["tune", *args]) == 2
+    assert message in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["taken.toml"]
     assert Path("taken.toml").read_text() == "precious"
 
 
-def test_help_says_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_explains_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "--help"]) == 0
-    told = capsys.readouterr().out
+    text = capsys.readouterr().out
     for word in ("--also", "--keep", "--budget", "update_steps", "num_envs", "remembered"):
-        assert word in told
+        assert word in text

@@ -1,4 +1,4 @@
-"""Winners, kept per machine and target."""
+"""Cached results per machine and task."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.tuning import cache as memory
-from briskrl.tuning.cache import Remembered, recall, remember, target_key, tune_file
+from briskrl.tuning import cache as module
+from briskrl.tuning.cache import CachedResult, load, save, target_key, tune_file
 
-FOUND = Remembered({"num_envs": 256, "engine": "fused", "overlap": True}, 2.0, 1.9, 2.1, 12, "now")
+FOUND = CachedResult(
+    {"num_envs": 256, "engine": "fused", "overlap": True}, 2.0, 1.9, 2.1, 12, "now"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -21,41 +23,41 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_is_kept_is_found_again_beside_others() -> None:
-    assert recall("a") is None
-    assert remember("a", FOUND) == tune_file()
-    remember("b", replace(FOUND, ratio=3.0))
-    assert recall("a") == FOUND
-    assert recall("b") == replace(FOUND, ratio=3.0)
-    assert recall("c") is None
+def test_saved_results_are_loaded_by_key() -> None:
+    assert load("a") is None
+    assert save("a", FOUND) == tune_file()
+    save("b", replace(FOUND, ratio=3.0))
+    assert load("a") == FOUND
+    assert load("b") == replace(FOUND, ratio=3.0)
+    assert load("c") is None
 
 
-def test_another_machine_does_not_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    remember("a", FOUND)
-    monkeypatch.setattr(memory, "fingerprint", lambda: "another")
-    assert recall("a") is None
-    remember("a", replace(FOUND, ratio=5.0))
+def test_results_of_another_machine_are_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    save("a", FOUND)
+    monkeypatch.setattr(module, "fingerprint", lambda: "another")
+    assert load("a") is None
+    save("a", replace(FOUND, ratio=5.0))
     monkeypatch.undo()
 
 
-def test_a_broken_file_is_no_memory_and_is_replaced() -> None:
+def test_a_broken_file_is_ignored_and_replaced() -> None:
     tune_file().parent.mkdir(parents=True)
     tune_file().write_bytes(b'{"a": {"values"')
-    assert recall("a") is None
-    remember("a", FOUND)
-    assert recall("a") == FOUND
+    assert load("a") is None
+    save("a", FOUND)
+    assert load("a") == FOUND
 
 
-def test_without_a_place_nothing_is_kept_and_nothing_breaks(
+def test_without_a_cache_folder_nothing_is_saved_and_nothing_fails(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (cache / "taken").write_text("a file")
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache / "taken"))
-    assert remember("a", FOUND) is None
-    assert recall("a") is None
+    assert save("a", FOUND) is None
+    assert load("a") is None
 
 
-def test_targets_are_equal_if_only_tuned_settings_differ() -> None:
+def test_tasks_are_equal_if_only_tuned_settings_differ() -> None:
     dqn = complete(TrainConfig())
     key = target_key(dqn, "wall")
     for same in (
@@ -73,7 +75,7 @@ def test_targets_are_equal_if_only_tuned_settings_differ() -> None:
         assert target_key(complete(TrainConfig(**other)), "wall") != key  # type: ignore[arg-type]
 
 
-def test_rollouts_of_another_size_are_another_target() -> None:
+def test_rollouts_of_another_size_are_another_task() -> None:
     def key(num_envs: int, update_steps: int, backend: str = "auto") -> str:
         return target_key(
             complete(

@@ -1,4 +1,4 @@
-"""Tuning from start to proof."""
+"""Tuning from the search to the final comparison."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from briskrl.core.errors import ConfigError
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
 from briskrl.tuning import run as module
-from briskrl.tuning.cache import recall, target_key
+from briskrl.tuning.cache import load, target_key
 from briskrl.tuning.config import TuneConfig
 from briskrl.tuning.run import Outcome, Tuning, tune
 from briskrl.tuning.search import Progress
@@ -30,8 +30,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Model:
-    """Rates of a machine as a function of the point, with noise; slices take a few milliseconds
-    of a clock of their own."""
+    """A simulated machine: noisy rates as a function of the point, with a simulated clock."""
 
     compiling_s = 0.0
 
@@ -49,10 +48,10 @@ class Model:
 
 def outcome(model: Any, config: TrainConfig = CONFIG, **options: Any) -> Outcome:
     stop = options.pop("stop", lambda: False)
-    tell = options.pop("tell", lambda progress: None)
+    progress = options.pop("progress", lambda state: None)
     settings = TuneConfig(**({"budget": 12.0} | options))
     space = Space(config, settings, cores=2, fused=True)
-    return Tuning(space, settings, model, stop, tell).run()
+    return Tuning(space, settings, model, stop, progress).run()
 
 
 def test_a_proven_winner_replaces_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,12 +68,10 @@ def without_engine(point: Point) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_where_nothing_is_faster_the_start_stays(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_start_is_kept_if_nothing_is_faster(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found = outcome(Model(monkeypatch, seed, fused=0.5), seed_config(seed))
     if found.is_proven:
-        # One interval in forty lies above 1 by chance; then the gain it claims must be small.
+        # One interval in forty lies above 1 by chance; then the claimed gain must be small.
         assert found.gain is not None
         assert found.gain.low < 1.02
     else:
@@ -85,51 +82,51 @@ def seed_config(seed: int) -> TrainConfig:
     return replace(CONFIG, seed=seed)
 
 
-def test_what_is_slower_in_the_proof_is_not_taken_however_fast_it_seemed(
+def test_a_point_that_is_slower_in_the_final_comparison_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = Model(monkeypatch, fused=3.0)
-    told: list[Progress] = []
+    seen: list[Progress] = []
 
     class Tiring(Model):
         def rate(self, point: Point, floor: float = 0.0) -> float:
-            tired = told and told[-1].stage == "proof" and point["engine"] == "fused"
+            tired = seen and seen[-1].stage == "proof" and point["engine"] == "fused"
             return super().rate(point) / (4.0 if tired else 1.0)
 
     model.__class__ = Tiring
-    found = outcome(model, tell=told.append)
+    found = outcome(model, progress=seen.append)
     assert found.best["engine"] == "fused"
     assert not found.is_proven
     assert found.gain is not None
     assert found.gain.is_slower
     assert found.config is CONFIG
-    assert recall(target_key(CONFIG, "wall")) is None
+    assert load(target_key(CONFIG, "wall")) is None
 
 
-def test_a_winner_that_breaks_in_the_proof_makes_room_for_the_next(
+def test_the_next_point_is_compared_if_the_best_one_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: list[Progress] = []
+    seen: list[Progress] = []
 
     class Breaking(Model):
         broken: Point | None = None
 
         def rate(self, point: Point, floor: float = 0.0) -> float:
-            proof = bool(told) and told[-1].stage == "proof"
+            proof = bool(seen) and seen[-1].stage == "proof"
             if proof and point["engine"] == "fused" and self.broken in (None, point):
                 self.broken = point
                 raise TrialError("It broke at last.")
             return super().rate(point)
 
     model = Breaking(monkeypatch, fused=3.0)
-    found = outcome(model, tell=told.append)
+    found = outcome(model, progress=seen.append)
     assert model.broken is not None
     assert found.findings.skipped[model.broken] == "It broke at last."
     assert found.best != model.broken
     assert found.is_proven
 
 
-def test_winners_are_remembered_and_proven_again_without_a_search(
+def test_cached_results_are_compared_again_without_a_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first = outcome(Model(monkeypatch, fused=3.0))
@@ -140,13 +137,13 @@ def test_winners_are_remembered_and_proven_again_without_a_search(
     assert again.best == first.best
     assert again.is_proven
     assert set(model.slices) == {first.start, first.best}
-    # Another start of the same target profits as well.
+    # Another start of the same task uses the cache as well.
     other = outcome(Model(monkeypatch, 2, fused=3.0), replace(CONFIG, num_envs=16))
     assert other.remembered is not None
     assert other.best == first.best
 
 
-def test_a_remembered_winner_that_wins_no_more_leads_to_a_search(
+def test_a_cached_result_that_is_not_faster_any_more_leads_to_a_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert outcome(Model(monkeypatch, fused=3.0, threads=2.0)).is_proven
@@ -157,14 +154,14 @@ def test_a_remembered_winner_that_wins_no_more_leads_to_a_search(
     assert not again.is_proven or again.best["engine"] == "torch"
 
 
-def test_a_fresh_search_asks_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fresh_search_ignores_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome(Model(monkeypatch, fused=3.0))
     again = outcome(Model(monkeypatch, 1, fused=3.0), fresh=True)
     assert again.remembered is None
     assert len(again.findings.gains) > 10
 
 
-def test_a_first_interrupt_leads_to_a_short_proof_of_the_best_so_far(
+def test_a_first_interrupt_leads_to_a_short_final_comparison(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = Model(monkeypatch, fused=3.0)
@@ -176,12 +173,12 @@ def test_a_first_interrupt_leads_to_a_short_proof_of_the_best_so_far(
     assert len(model.slices) < 31 + 2 * 60
 
 
-def test_an_interrupt_in_the_proof_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Progress] = []
+def test_an_interrupt_ends_the_final_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Progress] = []
     found = outcome(
         Model(monkeypatch, fused=1.01),
-        tell=told.append,
-        stop=lambda: sum(each.stage == "proof" for each in told) > 2,
+        progress=seen.append,
+        stop=lambda: sum(each.stage == "proof" for each in seen) > 2,
     )
     assert found.interrupted
     assert not found.is_proven
@@ -205,7 +202,7 @@ def test_a_second_interrupt_gives_the_best_so_far_unproven(
     assert found.config is CONFIG
 
 
-def test_a_start_that_cannot_be_trained_is_refused_with_its_own_words() -> None:
+def test_a_start_that_cannot_be_trained_raises_its_own_error() -> None:
     config = complete(TrainConfig(overlap=True, engine="torch", num_envs=8))
     with pytest.raises(ConfigError, match="overlap needs the fused engine"):
         tune(config, TuneConfig(budget=5.0))
@@ -214,7 +211,7 @@ def test_a_start_that_cannot_be_trained_is_refused_with_its_own_words() -> None:
         tune(given, TuneConfig(budget=5.0))
 
 
-def test_real_training_is_tuned_and_the_result_trains_as_much_per_step() -> None:
+def test_real_training_is_tuned_without_changes_to_the_algorithm() -> None:
     poor = complete(
         TrainConfig(num_envs=8, engine="torch", algo_config={"net": [16], "batch_size": 16})
     )
@@ -228,6 +225,6 @@ def test_real_training_is_tuned_and_the_result_trains_as_much_per_step() -> None
     assert found.best["engine"] == "fused"
     assert found.config.algo_config == poor.algo_config
     assert found.findings.skipped == {}
-    remembered = recall(target_key(poor, "wall"))
+    remembered = load(target_key(poor, "wall"))
     assert remembered is not None
     assert remembered.values == found.best.as_dict()

@@ -1,4 +1,4 @@
-"""The search over a model of a noisy machine."""
+"""The search on a simulated noisy machine."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def points() -> list[Point]:
 
 
 class Machine:
-    """Rates as a real machine has them: calls with a fixed cost, threads that pay only sometimes,
-    bursts of neighbours, and a speed that wanders. Time passes by what slices take."""
+    """A simulated machine: fixed costs per call, threads that help only sometimes, bursts of other
+    load, and a drifting speed. Every slice advances the clock."""
 
     def __init__(self, seed: int, noise: float = 0.15) -> None:
         self._rng = np.random.default_rng(seed)
@@ -43,7 +43,7 @@ class Machine:
         fused = point["engine"] == "fused"
         call_s = {"sync": 20e-6, "process": 120e-6, "async": 200e-6}[str(point["backend"])]
         act_s = 15e-6 if fused else 150e-6
-        # Torch's threads only get in each other's way; ours help where there is enough to do.
+        # Torch threads only slow each other down; those of the fused engine help with enough work.
         helps = min(threads, 1 + envs / 128) if fused else 1 / threads**2
         return envs / (call_s + act_s + envs * 2e-6 / helps)
 
@@ -73,11 +73,11 @@ def search(machine: Machine, seed: int = 0, **options: object) -> Search:
 
 
 def distance(point: Point) -> float:
-    return len(point.differs_in(points()[0]))
+    return len(point.changed_axes(points()[0]))
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_most_of_the_best_rate_is_found_although_only_a_part_is_tried(seed: int) -> None:
+def test_a_nearly_optimal_point_is_found_with_a_part_of_the_space(seed: int) -> None:
     machine = Machine(seed)
     found = search(machine, seed).run(scan_s=45, race_s=40, total_s=120)
     best = max(map(machine.true_rate, points()))
@@ -85,14 +85,14 @@ def test_most_of_the_best_rate_is_found_although_only_a_part_is_tried(seed: int)
     assert len(set(machine.slices)) < len(points()) / 2
 
 
-def test_every_point_of_a_small_space_is_tried_once_before_the_race() -> None:
+def test_every_point_of_a_small_space_is_scanned_before_the_race() -> None:
     machine = Machine(1)
-    looking = Search(points()[:20], machine.measure, distance=distance, now=machine.clock)
-    looking.run(scan_s=1000, race_s=1, total_s=1000)
-    assert set(looking.findings.gains) == set(points()[:20])
+    searching = Search(points()[:20], machine.measure, distance=distance, now=machine.clock)
+    searching.run(scan_s=1000, race_s=1, total_s=1000)
+    assert set(searching.findings.gains) == set(points()[:20])
 
 
-def test_the_start_is_measured_between_the_others_so_that_drift_is_seen() -> None:
+def test_drift_is_corrected_by_slices_of_the_start() -> None:
     class Drifting(Machine):
         def measure(self, point: Point, floor: float = 0.0) -> float:
             self.slices.append(point)
@@ -100,28 +100,28 @@ def test_the_start_is_measured_between_the_others_so_that_drift_is_seen() -> Non
             return 100.0 * exp(-0.3 * len(self.slices))
 
     machine = Drifting(0)
-    looking = Search(points()[:16], machine.measure, distance=distance, now=machine.clock)
-    looking.run(scan_s=1000, race_s=0, total_s=1000)
+    searching = Search(points()[:16], machine.measure, distance=distance, now=machine.clock)
+    searching.run(scan_s=1000, race_s=0, total_s=1000)
     assert machine.slices[:5] == [points()[0], *machine.slices[1:4], points()[0]]
-    gains = list(looking.findings.gains.values())
+    gains = list(searching.findings.gains.values())
     # The machine slows down a hundredfold on the way; no point looks 1.5 times as fast or slow.
     assert max(gains) < 1.5
     assert min(gains) > 1 / 1.5
 
 
-def test_points_that_break_are_named_and_left_out() -> None:
+def test_points_that_fail_are_listed_and_left_out() -> None:
     machine = Machine(3)
     machine.broken = {point for point in points() if point["engine"] == "fused"}
-    looking = search(machine)
-    found = looking.run(scan_s=60, race_s=30, total_s=120)
+    searching = search(machine)
+    found = searching.run(scan_s=60, race_s=30, total_s=120)
     assert found["engine"] == "torch"
-    assert looking.findings.skipped
-    assert set(looking.findings.skipped) <= machine.broken
-    assert set(looking.findings.skipped.values()) == {"It broke."}
-    assert not set(looking.findings.order) & machine.broken
+    assert searching.findings.skipped
+    assert set(searching.findings.skipped) <= machine.broken
+    assert set(searching.findings.skipped.values()) == {"It broke."}
+    assert not set(searching.findings.order) & machine.broken
 
 
-def test_a_point_that_breaks_in_the_race_is_left_out_too() -> None:
+def test_a_point_that_fails_in_the_race_is_left_out_too() -> None:
     class Wearing(Machine):
         def measure(self, point: Point, floor: float = 0.0) -> float:
             if point["backend"] == "sync" and self.slices.count(point):
@@ -129,12 +129,12 @@ def test_a_point_that_breaks_in_the_race_is_left_out_too() -> None:
             return super().measure(point, floor)
 
     machine = Wearing(4)
-    looking = search(machine)
-    assert looking.run(scan_s=60, race_s=30, total_s=120)["backend"] != "sync"
-    assert "Worn out." in looking.findings.skipped.values()
+    searching = search(machine)
+    assert searching.run(scan_s=60, race_s=30, total_s=120)["backend"] != "sync"
+    assert "Worn out." in searching.findings.skipped.values()
 
 
-def test_if_everything_else_breaks_the_start_is_the_answer() -> None:
+def test_the_start_is_returned_if_everything_else_fails() -> None:
     machine = Machine(5)
     machine.broken = set(points()[1:])
     assert search(machine).run(scan_s=30, race_s=10, total_s=60) == points()[0]
@@ -155,15 +155,15 @@ def test_of_equally_fast_points_the_one_that_changes_least_wins() -> None:
     assert found == start
 
 
-def test_a_wish_to_stop_ends_the_search_with_the_best_so_far() -> None:
+def test_a_stop_request_ends_the_search_with_the_best_so_far() -> None:
     machine = Machine(7)
-    looking = search(machine, stop=lambda: len(machine.slices) >= 20)
-    found = looking.run(scan_s=1000, race_s=1000, total_s=2000)
+    searching = search(machine, stop=lambda: len(machine.slices) >= 20)
+    found = searching.run(scan_s=1000, race_s=1000, total_s=2000)
     assert len(machine.slices) <= 21
-    assert looking.findings.gains[found] == max(looking.findings.gains.values())
+    assert searching.findings.gains[found] == max(searching.findings.gains.values())
 
 
-def test_slices_that_cannot_win_are_told_so() -> None:
+def test_slices_get_a_floor_below_the_best_rate() -> None:
     machine, floors = Machine(8), list[float]()
 
     def measure(point: Point, floor: float = 0.0) -> float:
@@ -175,11 +175,11 @@ def test_slices_that_cannot_win_are_told_so() -> None:
     assert 0 < max(floors) < max(map(machine.true_rate, points()))
 
 
-def test_progress_tells_stage_and_share_of_the_time() -> None:
-    machine, told = Machine(9), list[Progress]()
-    search(machine, tell=told.append).run(scan_s=20, race_s=20, total_s=60)
-    assert [each.stage for each in told] == sorted((each.stage for each in told), reverse=True)
-    fractions = [each.fraction for each in told]
+def test_progress_has_the_stage_and_the_share_of_the_time() -> None:
+    machine, seen = Machine(9), list[Progress]()
+    search(machine, progress=seen.append).run(scan_s=20, race_s=20, total_s=60)
+    assert [each.stage for each in seen] == sorted((each.stage for each in seen), reverse=True)
+    fractions = [each.fraction for each in seen]
     assert fractions == sorted(fractions)
     assert 0 < fractions[0] < fractions[-1] <= 1
-    assert told[-1].points == len(points())
+    assert seen[-1].points == len(points())

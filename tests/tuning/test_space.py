@@ -1,4 +1,4 @@
-"""What may be tuned, and what tuning must not change."""
+"""The search space: what may change, and what must not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from briskrl.core.config import to_dict
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
 from briskrl.tuning.config import TuneConfig
-from briskrl.tuning.space import Space, most_replaying
+from briskrl.tuning.space import Space, max_replay_envs
 
 
 def space(config: TrainConfig, *, cores: int = 2, fused: bool = True, **settings: Any) -> Space:
@@ -25,7 +25,7 @@ PPO = TrainConfig(env="gym:MountainCar-v0", algo="ppo", num_envs=64)
 
 
 @pytest.mark.parametrize("config", [DQN, PPO, replace(PPO, env="snake", num_envs=1024)])
-def test_whatever_decides_what_is_learnt_stays(config: TrainConfig) -> None:
+def test_settings_that_affect_learning_do_not_change(config: TrainConfig) -> None:
     found = space(config)
     before = to_dict(found.config)
     may_change = {"num_envs", "threads", "engine", "overlap", "env_config", "algo_config"}
@@ -46,7 +46,7 @@ def test_whatever_decides_what_is_learnt_stays(config: TrainConfig) -> None:
         assert env <= {"backend"}
 
 
-def test_rollouts_and_minibatches_stay_as_large_with_another_number_of_environments() -> None:
+def test_rollouts_and_minibatches_keep_their_size_with_another_number_of_environments() -> None:
     found = space(PPO)
     counts = set()
     for point in found.points:
@@ -57,13 +57,13 @@ def test_rollouts_and_minibatches_stay_as_large_with_another_number_of_environme
     assert counts == {8, 16, 32, 64}
 
 
-def test_rollouts_stay_longer_than_advantages_look_ahead() -> None:
+def test_rollouts_stay_longer_than_the_horizon_of_gae() -> None:
     config = replace(PPO, num_envs=8, algo_config={"update_steps": 256})
     longest = 1 / (1 - 0.99 * 0.95)
     lengths = {found.algo_config.update_steps for found in map_points(space(config))}
     assert min(lengths) == 32 > longest > 16
-    short_sighted = replace(PPO, num_envs=8, algo_config={"update_steps": 256, "gae_lambda": 0.5})
-    lengths = {found.algo_config.update_steps for found in map_points(space(short_sighted))}
+    short_horizon = replace(PPO, num_envs=8, algo_config={"update_steps": 256, "gae_lambda": 0.5})
+    lengths = {found.algo_config.update_steps for found in map_points(space(short_horizon))}
     assert min(lengths) == 8
 
 
@@ -72,38 +72,38 @@ def map_points(found: Space) -> list[TrainConfig]:
 
 
 @pytest.mark.parametrize("algo", ["a2c", "reinforce"])
-def test_returns_that_end_with_the_rollout_keep_it(algo: str) -> None:
+def test_rollout_lengths_are_fixed_where_returns_extend_to_the_end(algo: str) -> None:
     found = space(replace(PPO, algo=algo))
     assert {config.algo_config.update_steps for config in map_points(found)} == {
         found.config.algo_config.update_steps
     }
 
 
-def test_with_a_replay_memory_the_acting_policy_stays_fresh() -> None:
-    # A quarter of 10,000 is 2,500; of 500 / 0.03125 = 16,000 an eighth is 2,000; the memory 2,048.
-    assert most_replaying(DQNConfig()) == 2000
-    assert most_replaying(DQNConfig(train_steps_ratio="quality")) == 250
-    assert most_replaying(DQNConfig(target_unit="steps", target_every=4000)) == 500
-    assert most_replaying(DQNConfig(buffer_size=10_000)) == 156
-    assert most_replaying(DQNConfig(learning_starts=100)) == 25
+def test_with_a_replay_buffer_the_acting_policy_stays_recent() -> None:
+    # Bounds: learning_starts 10,000 / 4, target period 16,000 / 8, buffer 131,072 / 64.
+    assert max_replay_envs(DQNConfig()) == 2000
+    assert max_replay_envs(DQNConfig(train_steps_ratio="quality")) == 250
+    assert max_replay_envs(DQNConfig(target_unit="steps", target_every=4000)) == 500
+    assert max_replay_envs(DQNConfig(buffer_size=10_000)) == 156
+    assert max_replay_envs(DQNConfig(learning_starts=100)) == 25
     assert max(space(DQN).axes["num_envs"]) == 1024
     poor = replace(DQN, num_envs=8, algo_config={"train_steps_ratio": "quality"})
     assert space(poor).axes["num_envs"] == (8, 16, 32, 64, 128)
 
 
-def test_every_environment_takes_some_steps_in_a_short_run() -> None:
+def test_short_runs_limit_the_number_of_environments() -> None:
     assert max(space(replace(DQN, steps=200_000)).axes["num_envs"]) == 128
     assert max(space(replace(DQN, num_envs=512, steps=200_000)).axes["num_envs"]) == 512
 
 
-def test_a_start_beyond_the_bounds_may_stay_or_get_smaller() -> None:
+def test_a_start_beyond_the_bounds_may_stay_or_shrink() -> None:
     counts = space(replace(DQN, num_envs=5000)).axes["num_envs"]
     assert counts[-1] == 5000
     assert counts[-2] == 4096
     assert counts[0] == 8
 
 
-def test_the_start_stays_as_it_was_to_the_letter() -> None:
+def test_the_config_of_the_start_is_the_original() -> None:
     found = space(replace(PPO, threads="auto"))
     assert found.start["engine"] == "auto"
     assert found.start["backend"] == "auto"
@@ -112,12 +112,12 @@ def test_the_start_stays_as_it_was_to_the_letter() -> None:
     assert len(set(found.points)) == len(found.points)
 
 
-def test_as_many_episodes_are_trained_in_total_whatever_num_envs_is() -> None:
+def test_the_total_number_of_episodes_does_not_depend_on_num_envs() -> None:
     config = replace(DQN, max_episodes=10, steps=None)
     assert {found.budget.episodes for found in map_points(space(config))} == {640}
 
 
-def test_engines_threads_and_overlap_are_those_that_can_work() -> None:
+def test_only_valid_engines_threads_and_overlap_are_in_the_space() -> None:
     assert space(DQN, cores=6).axes["threads"] == (1, 2, 4, 6)
     assert space(DQN, fused=False).axes["engine"] == ("torch",)
     assert "overlap" not in space(DQN, fused=False).axes
@@ -132,15 +132,15 @@ def test_engines_threads_and_overlap_are_those_that_can_work() -> None:
         assert point["backend"] != "async"
 
 
-def test_the_start_has_neighbours_in_every_direction_even_where_it_says_auto() -> None:
+def test_every_axis_has_a_single_change_even_if_the_start_is_auto() -> None:
     found = space(replace(DQN, env="gym:CartPole-v1"))
-    changed = [point.differs_in(found.start) for point in found.points]
+    changed = [point.changed_axes(found.start) for point in found.points]
     single = [axes for axes in changed if len(axes) == 1]
     assert {axis for (axis,) in single} == set(found.axes)
     assert found.start["engine"] == found.start["backend"] == "auto"
 
 
-def test_where_there_is_a_compiled_version_no_other_backend_is_tried() -> None:
+def test_compiled_environments_are_tuned_with_no_other_backend() -> None:
     found = space(replace(PPO, env="gym:CartPole-v1", env_config={"backend": "process"}))
     assert found.axes["backend"] == ("compiled",)
     assert {point["backend"] for point in found.points} == {"process", "compiled"}
@@ -148,21 +148,21 @@ def test_where_there_is_a_compiled_version_no_other_backend_is_tried() -> None:
     assert max(free.axes["num_envs"]) > 256
 
 
-def test_min_ready_goes_with_the_async_backend_alone() -> None:
+def test_min_ready_is_set_only_with_the_async_backend() -> None:
     config = replace(PPO, env_config={"backend": "async", "min_ready": 8})
     for found in map_points(space(config)):
         assert found.env_config.min_ready == (8 if found.env_config.backend == "async" else 0)
         assert not found.env_config.check()
 
 
-def test_what_is_to_be_kept_is_kept() -> None:
+def test_kept_settings_do_not_change() -> None:
     found = space(replace(DQN, threads=2), keep=("num_envs", "threads", "backend"))
     assert found.axes["num_envs"] == (64,)
     assert found.axes["threads"] == (2,)
     assert {point["engine"] for point in found.points} == {"auto", "fused", "torch"}
 
 
-def test_what_changes_learning_is_tuned_on_request_only() -> None:
+def test_settings_that_change_learning_are_tuned_on_request_only() -> None:
     assert "minibatch" not in space(PPO).axes
     assert "vector" not in space(PPO).axes["backend"]
     found = space(PPO, also=("minibatch", "vector"))
@@ -176,16 +176,16 @@ def test_what_changes_learning_is_tuned_on_request_only() -> None:
     assert "minibatch" not in space(DQN, also=("minibatch",)).axes
 
 
-def test_every_point_is_a_config_that_passes_all_checks() -> None:
+def test_every_point_is_a_valid_config() -> None:
     for config in (DQN, PPO, replace(DQN, env="gym:CartPole-v1", threads="auto")):
         for found in map_points(space(config, also=("minibatch", "num_envs", "vector"))):
             assert complete(found) == found
 
 
-def test_less_change_is_nearer() -> None:
+def test_distance_grows_with_the_number_and_size_of_changes() -> None:
     found = space(DQN)
     by_axis = {
-        tuple(point.differs_in(found.start)): found.distance(point) for point in found.points
+        tuple(point.changed_axes(found.start)): found.distance(point) for point in found.points
     }
     assert by_axis[()] == 0
     assert by_axis[("engine",)] == 1

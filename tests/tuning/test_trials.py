@@ -1,4 +1,4 @@
-"""Slices of real sessions."""
+"""Slices of real training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from briskrl.training.resolve import complete
 from briskrl.tuning import trials as module
 from briskrl.tuning.config import TuneConfig
 from briskrl.tuning.space import Space
-from briskrl.tuning.trials import TrialError, Trials, cpu_seconds, for_trial
+from briskrl.tuning.trials import TrialError, Trials, cpu_seconds, trial_config
 
 TINY = TrainConfig(
     num_envs=16, engine="fused", algo_config={"net": [8], "learning_starts": 5000, "batch_size": 8}
@@ -27,9 +27,9 @@ def space(config: TrainConfig = TINY, **settings: Any) -> Space:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """All sessions that are built."""
+    """All trainers that are built."""
     made: list[Any] = []
-    real = module.Session
+    real = module.Trainer
 
     def build(config: TrainConfig) -> Any:
         made.append(real(config))
@@ -39,16 +39,16 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return made
 
 
-def test_slices_learn_at_the_ratio_of_the_config_from_the_first_moment(opened: list[Any]) -> None:
+def test_slices_learn_at_the_configured_ratio_from_the_start(opened: list[Any]) -> None:
     found = space()
     with closing(Trials(found, "wall", 0.02)) as trials:
         assert trials.rate(found.start) > 0
-        clock = opened[0].counters
-        steps, updates = clock.env_steps, clock.updates
+        counters = opened[0].counters
+        steps, updates = counters.env_steps, counters.updates
         for _ in range(3):
             trials.rate(found.start)
         assert len(opened) == 1
-        assert clock.updates - updates == (clock.env_steps - steps) / 32
+        assert counters.updates - updates == (counters.env_steps - steps) / 32
 
 
 def test_slices_of_policy_gradients_are_whole_rollouts(opened: list[Any]) -> None:
@@ -60,7 +60,7 @@ def test_slices_of_policy_gradients_are_whole_rollouts(opened: list[Any]) -> Non
             assert opened[0].counters.env_steps % (16 * 32) == 0
 
 
-def test_what_cannot_be_trained_is_told_and_does_not_stay_open(opened: list[Any]) -> None:
+def test_a_config_that_cannot_be_trained_is_reported_and_closed(opened: list[Any]) -> None:
     found = space(replace(TINY, overlap=True, engine="torch"))
     with closing(Trials(found, "wall", 0.01)) as trials:
         with pytest.raises(TrialError, match="overlap needs the fused engine"):
@@ -68,18 +68,18 @@ def test_what_cannot_be_trained_is_told_and_does_not_stay_open(opened: list[Any]
         assert trials.rate(next(p for p in found.points if p["engine"] == "fused")) > 0
 
 
-def test_a_fault_of_any_kind_is_a_fault_of_the_point(opened: list[Any]) -> None:
+def test_any_exception_is_a_trial_error(opened: list[Any]) -> None:
     found = space()
     with closing(Trials(found, "wall", 0.01)) as trials:
         trials.rate(found.start)
         opened[0].iterate = lambda: 1 / 0
         with pytest.raises(TrialError, match="ZeroDivisionError"):
             trials.rate(found.start)
-        # A new session takes the place of the broken one.
+        # A new trainer replaces the broken one.
         assert trials.rate(found.start) > 0
 
 
-def test_only_so_many_sessions_are_open_at_a_time(
+def test_the_number_of_open_trainers_is_limited(
     opened: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_OPEN", 2)
@@ -97,7 +97,7 @@ def test_only_so_many_sessions_are_open_at_a_time(
         assert closed == [opened[1]]
 
 
-def test_fewer_sessions_are_open_where_memory_is_short(
+def test_fewer_trainers_are_open_if_memory_is_short(
     opened: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MEMORY_SHARE", 0.0)
@@ -112,7 +112,7 @@ def test_fewer_sessions_are_open_where_memory_is_short(
         assert len(opened) == 4
 
 
-def test_a_hopeless_slice_is_cut_off_within_its_rollout(opened: list[Any]) -> None:
+def test_a_slow_slice_is_cut_off_within_its_rollout(opened: list[Any]) -> None:
     config = TrainConfig(algo="ppo", num_envs=16, algo_config={"net": [8], "update_steps": 30_000})
     found = space(config)
     with closing(Trials(found, "wall", 0.005)) as trials:
@@ -133,7 +133,7 @@ def test_a_slice_without_an_update_ends_in_time() -> None:
         trials.rate(found.start)
 
 
-def test_torch_has_its_threads_back_afterwards() -> None:
+def test_torch_threads_are_restored() -> None:
     before = torch.get_num_threads()
     found = space(replace(TINY, threads=1))
     trials = Trials(found, "wall", 0.01)
@@ -143,16 +143,16 @@ def test_torch_has_its_threads_back_afterwards() -> None:
     assert torch.get_num_threads() == before
 
 
-def test_trials_explore_and_learn_as_for_most_of_the_run() -> None:
+def test_trials_explore_and_learn_as_in_most_of_the_run() -> None:
     config = complete(replace(TINY, max_episodes=3, run_dir="runs/x"))
-    found = for_trial(config)
+    found = trial_config(config)
     assert found.algo_config.epsilon_start == config.algo_config.epsilon_end
     assert found.algo_config.learning_starts == 0
     assert (found.max_episodes, found.run_dir) == (None, None)
     assert found.algo_config.train_steps_ratio == config.algo_config.train_steps_ratio
 
 
-def test_cpu_time_counts_and_never_runs_backwards() -> None:
+def test_cpu_time_increases() -> None:
     first = cpu_seconds()
     sum(range(1_000_000))
     assert cpu_seconds() > first > 0
