@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from briskrl.core.types import Array, Ints, StepBuffers
-from briskrl.envs.kernels import step_loop
+from briskrl.envs.kernels import parallel_step as k
 
 CAN_SHARE = hasattr(os, "sched_yield")
 """Whether the system lets compiled code offer its core to others while it waits."""
@@ -24,13 +24,13 @@ SPINS = 300
 can take longer than a step."""
 
 
-class Share(Protocol):
+class ParallelStep(Protocol):
     """A family's compiled share of a pass, already bound to its state, board and bounds."""
 
     def __call__(
         self,
         lane: int,
-        phase: int,
+        mode: int,
         spins: int,
         actions: Array,
         obs: Array,
@@ -53,8 +53,10 @@ class Crew:
         out: Buffers like those that passes will be about.
     """
 
-    def __init__(self, num_lanes: int, share: Share, actions: Ints, out: StepBuffers) -> None:
-        self._share = share
+    def __init__(
+        self, num_lanes: int, parallel_step: ParallelStep, actions: Ints, out: StepBuffers
+    ) -> None:
+        self._parallel_step = parallel_step
         self._like = (actions, out)
         self._stopped = False
         self._asleep = [False] * num_lanes
@@ -68,10 +70,10 @@ class Crew:
         for thread in self._threads:
             thread.start()
 
-    def run(self, actions: Ints, out: StepBuffers, phase: int) -> None:
+    def run(self, actions: Ints, out: StepBuffers, mode: int) -> None:
         """Do one pass over all chunks."""
         self._wake()
-        self._take_part(0, phase, actions, out)
+        self._take_part(0, mode, actions, out)
 
     def stop(self) -> None:
         """End the threads; may be called twice, and passes may still be run afterwards."""
@@ -86,10 +88,10 @@ class Crew:
                 self._asleep[lane] = False
                 self._go[lane].release()
 
-    def _take_part(self, lane: int, phase: int, actions: Ints, out: StepBuffers) -> None:
-        self._share(
+    def _take_part(self, lane: int, mode: int, actions: Ints, out: StepBuffers) -> None:
+        self._parallel_step(
             lane,
-            phase,
+            mode,
             SPINS,
             actions,
             out.obs,
@@ -109,18 +111,18 @@ class Crew:
             self._go[lane].acquire()
 
 
-def new_board(num_lanes: int, num_chunks: int) -> Ints:
+def new_mailbox(num_lanes: int, num_chunks: int) -> Ints:
     """A board on which nothing is called for; every lane owns an equal part of the chunks."""
-    board = np.zeros(step_loop.BOARD_LANE + num_lanes * step_loop.BOARD_LINE, np.int64)
-    board[step_loop.BOARD_LANES], board[step_loop.BOARD_CHUNKS] = (
+    mailbox = np.zeros(k.MAILBOX_LANE + num_lanes * k.CACHE_LINE, np.int64)
+    mailbox[k.MAILBOX_LANES], mailbox[k.MAILBOX_CHUNKS] = (
         num_lanes,
         num_chunks,
     )
     cuts = [num_chunks * lane // num_lanes for lane in range(num_lanes + 1)]
-    lanes = board[step_loop.BOARD_LANE :].reshape(num_lanes, step_loop.BOARD_LINE)
-    lanes[:, step_loop.LANE_FIRST] = cuts[:-1]
-    lanes[:, step_loop.LANE_END] = lanes[:, step_loop.LANE_NEXT] = cuts[1:]
-    return board
+    lanes = mailbox[k.MAILBOX_LANE :].reshape(num_lanes, k.CACHE_LINE)
+    lanes[:, k.LANE_FIRST] = cuts[:-1]
+    lanes[:, k.LANE_END] = lanes[:, k.LANE_NEXT] = cuts[1:]
+    return mailbox
 
 
 def _taken_lock() -> threading.Lock:

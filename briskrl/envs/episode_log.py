@@ -128,23 +128,23 @@ class EpisodeLog:
         """Records since the last drain, ordered by step and then by env."""
         # Done in every step of the loop, between computations that empty the caches: one kernel and
         # one small object, and numpy only if somebody looks at the episodes.
-        count = self._hand_over(self._told)
+        count = self._drain_episodes(self._used)
         if count == 0:
             return _NONE
         if count < 0:
             return self._drain_rows()
-        self._told += count
-        return _Part.of(self._table, self._told - count, count)
+        self._used += count
+        return _Part.of(self._table, self._used - count, count)
 
     def _drain_rows(self) -> EpisodeStats:
         """Drain records that are out of order, or more than the table has room for."""
         written = int(self._written.sum())
-        if self._told + written > len(self._table.env):
+        if self._used + written > len(self._table.env):
             self._open_table(max(written, _TABLE_ROWS))
             return self.drain()
         rows = self._pending()
         stats = _columns(len(rows))
-        episode_log_kernels.tell_episodes(
+        episode_log_kernels.copy_episodes(
             rows, stats.env, stats.steps, stats.returns, stats.score, stats.won, stats.cause
         )
         self._written[:] = 0
@@ -153,10 +153,10 @@ class EpisodeLog:
     def _open_table(self, num_rows: int) -> None:
         # Those who hold episodes of the table before keep it alive; nothing in it changes.
         self._table = _columns(num_rows)
-        self._told = 0
+        self._used = 0
         columns = (getattr(self._table, name) for name in self._table.__match_args__)
-        self._hand_over: Callable[[int], int] = partial(
-            episode_log_kernels.hand_over, self.rows, len(self._lanes), *columns
+        self._drain_episodes: Callable[[int], int] = partial(
+            episode_log_kernels.drain_episodes, self.rows, len(self._lanes), *columns
         )
 
     def drain_aggregates(self) -> Aggregates:

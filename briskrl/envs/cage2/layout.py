@@ -65,10 +65,10 @@ class Layout:
         return len(s.REDUCED_NAMES if self.config.actions == "reduced" else s.ACTION_NAMES)
 
 
-def rules_of(layout: Layout) -> NDArray[np.int64]:
+def params_of(layout: Layout) -> NDArray[np.int64]:
     """The settings and the scenario's tables as the array that kernels read."""
     config, parts = layout.config, layout.parts()
-    rules = np.zeros(-(-k.T_END // 4), np.int64)
+    params = np.zeros(-(-k.T_END // 4), np.int64)
     reds = {name: at for at, name in enumerate((*s.REDS, "mixed"))}
     masks = {"none": k.MASK_NONE, "legal": k.MASK_LEGAL, "useful": k.MASK_USEFUL}
     bline, meander, sleep = config.red_weights
@@ -96,9 +96,9 @@ def rules_of(layout: Layout) -> NDArray[np.int64]:
         k.R_WEIGHT_TOTAL: bline + meander + sleep,
         k.R_MORE: layout.obs_size > _BITS,
     }.items():
-        rules[at] = number
-    _write_tables(rules.view(np.int16))
-    return rules
+        params[at] = number
+    _write_tables(params.view(np.int16))
+    return params
 
 
 def _write_tables(t: Shorts) -> None:

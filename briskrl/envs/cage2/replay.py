@@ -68,7 +68,7 @@ class Allowed:
 
 def set_red(env: Cage2VecEnv, agents: ArrayLike) -> None:
     """Decide the attackers (N,) of episodes that have just begun: indices in scenario.REDS."""
-    env._shorts[:, k.AGENT] = agents
+    env._i16[:, k.AGENT] = agents
 
 
 def replay_step(env: Cage2VecEnv, actions: Array, choices: Choices, out: StepBuffers) -> Allowed:
@@ -85,8 +85,8 @@ def replay_step(env: Cage2VecEnv, actions: Array, choices: Choices, out: StepBuf
     env._check(out)
     allowed = np.zeros((env.num_envs, 3), np.int16)
     replay(
-        env._rules,
-        env._words,
+        (env._params, choices.table(env.num_envs), allowed),
+        env._state,
         env._log.rows,
         np.ascontiguousarray(actions, np.int64),
         out.obs,
@@ -94,9 +94,10 @@ def replay_step(env: Cage2VecEnv, actions: Array, choices: Choices, out: StepBuf
         out.terminated,
         out.truncated,
         out.final_obs,
-        choices.table(env.num_envs),
-        allowed,
-        env._phase,
+        0,
+        env.num_envs,
+        0,
+        env._mode,
     )
     if out.mask is not None:
         env._write_mask(out.mask, final=False)

@@ -51,7 +51,7 @@ def record(log, lane, env, steps, total, score, won, cause):
 
 
 @inline_helper
-def tell_episode(log, row, k, env, steps, returns, score, won, cause):
+def copy_episode(log, row, k, env, steps, returns, score, won, cause):
     """Copy the columns of one record into element k of arrays of their own."""
     env[k] = np.int32(log[row, REC_ENV])
     steps[k] = np.int32(log[row, REC_STEPS])
@@ -62,10 +62,10 @@ def tell_episode(log, row, k, env, steps, returns, score, won, cause):
 
 
 @kernel
-def tell_episodes(rows, env, steps, returns, score, won, cause):
+def copy_episodes(rows, env, steps, returns, score, won, cause):
     """Copy the columns of episode records (M, LOG_COLUMNS) into arrays (M,) of their own."""
     for k in range(len(rows)):
-        tell_episode(rows, k, k, env, steps, returns, score, won, cause)
+        copy_episode(rows, k, k, env, steps, returns, score, won, cause)
 
 
 @helper
@@ -89,7 +89,7 @@ def count_pending(log, lanes):
 
 
 @kernel
-def hand_over(log, lanes, env, steps, returns, score, won, cause, first):
+def drain_episodes(log, lanes, env, steps, returns, score, won, cause, first):
     """Move what lanes have recorded into arrays, from element `first` on.
 
     Returns how many records there were, or -1 if nothing was moved because the arrays are too short
@@ -102,7 +102,7 @@ def hand_over(log, lanes, env, steps, returns, score, won, cause, first):
     for lane in range(lanes):
         start = np.int64(log[lane, HEAD_FIRST])
         for k in range(np.int64(log[lane, HEAD_WRITTEN])):
-            tell_episode(log, start + k, to, env, steps, returns, score, won, cause)
+            copy_episode(log, start + k, to, env, steps, returns, score, won, cause)
             to += 1
         log[lane, HEAD_WRITTEN] = 0.0
     return count

@@ -13,22 +13,22 @@ _U11, _U27, _U30, _U31, _U32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
 
 
 @inline_helper
-def draw_word(words, at):
+def draw_word(state, at):
     """64 random bits from the SplitMix64 state in words[at], which moves on."""
-    state = words[at] + GOLDEN
-    words[at] = state
-    z = (state ^ (state >> _U30)) * MIX_1
+    counter = state[at] + GOLDEN
+    state[at] = counter
+    z = (counter ^ (counter >> _U30)) * MIX_1
     z = (z ^ (z >> _U27)) * MIX_2
     return z ^ (z >> _U31)
 
 
 @inline_helper
-def draw(words, at, n):
+def draw(state, at, n):
     """A number in 0..n-1 from the random state in words[at], which moves on."""
-    return np.int64(((draw_word(words, at) >> _U32) * np.uint64(n)) >> _U32)
+    return np.int64(((draw_word(state, at) >> _U32) * np.uint64(n)) >> _U32)
 
 
 @inline_helper
-def draw_real(words, at):
+def draw_real(state, at):
     """A float64 in 0..1, below 1, from the random state in words[at], which moves on."""
-    return np.float64(draw_word(words, at) >> _U11) * 2.0**-53
+    return np.float64(draw_word(state, at) >> _U11) * 2.0**-53

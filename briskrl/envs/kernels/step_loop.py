@@ -1,157 +1,165 @@
-"""One pass over a batch of environments, shared by threads."""
+"""The one loop that steps a batch of environments, specialized for each environment family.
+
+A family compiles the functions of `EnvFunctions`; `build_step_kernels` binds them to the loop. It
+handles automatic resets, rewards, end flags, final observations and the episode log.
+
+The memory of a batch is one flat array of 64-bit words, `state`. Env i owns the row of `row_words`
+words that begins at word i * row_words; arrays of other dtypes are views of the same memory.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from enum import IntEnum
 from types import FunctionType
+from typing import Any, NamedTuple
 
-from numba import types
-from numba.extending import intrinsic
+import numpy as np
 
-from briskrl.compiler.atomics import atomic_load, atomic_store, fetch_add, usleep, yield_core
-from briskrl.compiler.jit import helper, kernel
-
-BOARD_LINE = 8
-"""Numbers in a cache line: what different lanes write often is a line apart."""
-BOARD_LANES, BOARD_CHUNKS, BOARD_PHASE, BOARD_ARRAYS = 0, 1, 2, 8
-BOARD_DONE, BOARD_LANE = 16, 24
-LANE_FIRST, LANE_END, LANE_NEXT = range(3)
-PATIENCE, NAP_US = 2000, 50
-"""Looks before the caller naps because a thread has lost its core, and how long a nap is."""
+from briskrl.compiler.jit import inline_helper, kernel
+from briskrl.envs.kernels.episode_log import tick
+from briskrl.envs.kernels.parallel_step import parallel_step
 
 
-@intrinsic
-def address_of(typing, array):
-    """Where an array's first element is, as a number."""
+class StepMode(IntEnum):
+    """What one pass over the environments does. The first three are Gymnasium's autoreset modes."""
 
-    def generate(context, builder, signature, values):
-        data = context.make_array(signature.args[0])(context, builder, values[0]).data
-        return builder.ptrtoint(data, context.get_value_type(types.int64))
-
-    return types.int64(array), generate
-
-
-@intrinsic
-def at_address(typing, like, address):
-    """An array like the given one whose first element is elsewhere."""
-
-    def generate(context, builder, signature, values):
-        array = context.make_array(signature.args[0])(context, builder, values[0])
-        array.data = builder.inttoptr(values[1], array.data.type)
-        # It owns nothing: references to what owns the other array must not be counted for it.
-        array.meminfo = array.meminfo.type(None)
-        array.parent = array.parent.type(None)
-        return array._getvalue()
-
-    return like(like, types.int64), generate
+    SAME_STEP = 0
+    """Step; an episode that ends is followed by a new one in the same step."""
+    NEXT_STEP = 1
+    """Step, or begin a new episode where the last step ended one."""
+    DISABLED = 2
+    """Step; ended episodes stay as they are."""
+    RESET = 3
+    """Begin new episodes where the ended flag is set; leave the others alone."""
+    OBSERVE = 4
+    """Recompute what is derived from the state and write observations."""
 
 
-@helper
-def call_lanes(board, phase, actions, obs, reward, terminated, truncated, final_obs):
-    """Offer a pass over all chunks, on these arrays."""
-    board[BOARD_PHASE] = phase
-    board[BOARD_ARRAYS] = address_of(actions)
-    board[BOARD_ARRAYS + 1] = address_of(obs)
-    board[BOARD_ARRAYS + 2] = address_of(reward)
-    board[BOARD_ARRAYS + 3] = address_of(terminated)
-    board[BOARD_ARRAYS + 4] = address_of(truncated)
-    board[BOARD_ARRAYS + 5] = address_of(final_obs)
-    atomic_store(board, BOARD_DONE, 0)
-    for lane in range(board[BOARD_LANES]):
-        at = BOARD_LANE + lane * BOARD_LINE
-        atomic_store(board, at + LANE_NEXT, board[at + LANE_FIRST])
+# Plain numbers: Numba would compile another version for members of an enum.
+SAME_STEP, NEXT_STEP, DISABLED, RESET, OBSERVE = (mode.value for mode in StepMode)
 
 
-@helper
-def take_chunk(board, lane):
-    """The next chunk for a lane: of its own, then of the others'; -1 if all are taken.
+@inline_helper
+def numbers_per_env(obs, reward):
+    """Size of one observation in a batch (N, ...) of them, beside the rewards (N,)."""
+    return obs.size // reward.size
 
-    What is on the board may be read after a chunk has been taken and not before: until that chunk
-    is done nobody calls again.
+
+class EnvFunctions(NamedTuple):
+    """The compiled functions of an environment family.
+
+    `memory` is what `open_memory` returns, `base` the first word of the row of env `i`, and `lane`
+    the index of the chunk of envs, for scratch space.
     """
-    lanes = board[BOARD_LANES]
-    for k in range(lanes):
-        at = BOARD_LANE + (lane + k) % lanes * BOARD_LINE
-        if atomic_load(board, at + LANE_NEXT) < board[at + LANE_END]:
-            chunk = fetch_add(board, at + LANE_NEXT, 1)
-            if chunk < board[at + LANE_END]:
-                return chunk
-    return -1
+
+    ended: int
+    """Place of the ended flag in a row seen as int16; only the loop writes it."""
+    open_memory: Callable[..., Any]
+    """(params, state) -> memory: a NamedTuple of the arrays that the other functions work on."""
+    row_words: Callable[..., Any]
+    """(memory) -> words per row."""
+    begin_episode: Callable[..., Any]
+    """(memory, base, i, lane): start a new episode on the running random stream."""
+    advance: Callable[..., Any]
+    """(memory, base, i, lane, actions) -> reward, cause of the end or 0, whether that is terminal.
+
+    `actions` is flat. An end that is not terminal is a truncation.
+    """
+    record_episode: Callable[..., Any]
+    """(memory, base, i, lane, log, cause): write the record of an ended episode."""
+    observe: Callable[..., Any]
+    """(memory, base, lane, obs, at): write the observation to the flat array obs[at:]."""
+    observe_final: Callable[..., Any]
+    """The same for final observations; not inlined if `observe` is long."""
+    rebuild: Callable[..., Any]
+    """(memory, base, i, lane): recompute what is derived from the state."""
+    obs_size: Callable[..., Any] = numbers_per_env
+    """(obs, reward) -> numbers of an observation; a constant is faster where a step is cheap."""
 
 
-@helper
-def end_chunk(board):
-    """Tell that a chunk is done."""
-    fetch_add(board, BOARD_DONE, 1)
+class StepKernels(NamedTuple):
+    """The compiled passes of an environment family."""
+
+    step: Callable[..., None]
+    """One pass over the envs low..high-1; see `step`."""
+    parallel_step: Callable[..., None]
+    """One pass over all envs, shared by threads; see `parallel_step`."""
+    ended: int
+    """Place of the ended flag in a row seen as int16."""
 
 
-@helper
-def wait_for_lanes(board):
-    """Return when every chunk is done; offers the core at first, then sleeps."""
-    spins = 0
-    while atomic_load(board, BOARD_DONE) < board[BOARD_CHUNKS]:
-        if spins < PATIENCE:
-            spins = PATIENCE if yield_core() else spins + 1
-        else:
-            usleep(NAP_US)
+def build_step_kernels(functions: EnvFunctions) -> StepKernels:
+    """Compile the step loop of an environment family."""
+    module = functions.advance.__module__
+    bound = specialize(step, module, "step", functions._asdict())
+    parallel = specialize(parallel_step, module, "parallel_step", {"step": bound})
+    return StepKernels(bound, parallel, functions.ended)
 
 
-def share(
-    rules,
-    words,
+def specialize(
+    function: Any, module: str, name: str, values: Mapping[str, Any]
+) -> Callable[..., None]:
+    """A kernel from `function` with values for the global names that it leaves open.
+
+    Args:
+        function: Plain Python code.
+        module: The module that the kernel belongs to.
+        name: Its name there; compiled code is cached under both names.
+        values: The values by name.
+    """
+    # Not a closure: Numba cannot find a closure over a compiled function in its cache again.
+    own = FunctionType(function.__code__, {**function.__globals__, **values})
+    own.__module__ = module
+    own.__qualname__ = f"{module}.{name}"
+    return kernel(own)
+
+
+def step(
+    params,
+    state,
     log,
-    board,
-    bounds,
-    lane,
-    phase,
-    spins,
     actions,
     obs,
     reward,
     terminated,
     truncated,
     final_obs,
+    low,
+    high,
+    lane,
+    mode,
 ):
-    """Do a lane's share of passes over all games; `step` is bound to a family's by `share_of`.
-
-    Lane 0 calls for one pass on the arrays it is given and returns when all is done. The others
-    take part in whatever is called for, on the arrays of the caller, which are like those they are
-    given; they return when nothing was called for during `spins` looks.
-    """
-    if lane == 0:
-        call_lanes(board, phase, actions, obs, reward, terminated, truncated, final_obs)
-    idle = 0
-    while lane == 0 or idle < spins:
-        chunk = take_chunk(board, lane)
-        if chunk >= 0:
-            step(  # noqa: F821
-                rules,
-                words,
-                log,
-                at_address(actions, board[BOARD_ARRAYS]),
-                at_address(obs, board[BOARD_ARRAYS + 1]),
-                at_address(reward, board[BOARD_ARRAYS + 2]),
-                at_address(terminated, board[BOARD_ARRAYS + 3]),
-                at_address(truncated, board[BOARD_ARRAYS + 4]),
-                at_address(final_obs, board[BOARD_ARRAYS + 5]),
-                bounds[chunk],
-                bounds[chunk + 1],
-                chunk,
-                board[BOARD_PHASE],
-            )
-            end_chunk(board)
-            idle = 0
-        elif lane == 0:
-            wait_for_lanes(board)
-            return
+    """Advance the envs low..high-1 as `mode` says and write their transitions."""
+    memory = open_memory(params, state)  # noqa: F821
+    i16, stride = state.view(np.int16), row_words(memory)  # noqa: F821
+    flat_actions, flat_obs = actions.reshape(actions.size), obs.reshape(obs.size)
+    flat_final, size = final_obs.reshape(final_obs.size), obs_size(obs, reward)  # noqa: F821
+    if mode < RESET:
+        tick(log, lane)
+    for i in range(low, high):
+        base = i * stride
+        flag = base * 4 + ended  # noqa: F821
+        if mode == OBSERVE:
+            rebuild(memory, base, i, lane)  # noqa: F821
+        elif i16[flag] != 0:
+            if mode == DISABLED:
+                continue
+            begin_episode(memory, base, i, lane)  # noqa: F821
+            i16[flag] = 0
+            reward[i], terminated[i], truncated[i] = 0.0, False, False
+        elif mode == RESET:
+            continue
         else:
-            idle = spins if yield_core() else idle + 1
-
-
-def share_of(step):
-    """The compiled `share` of the family whose compiled step this is."""
-    # Not a closure: Numba would find no closure over a compiled function in its cache again.
-    own = FunctionType(share.__code__, {**globals(), "step": step})
-    own.__module__ = step.__module__
-    # The name under which it is cached.
-    own.__qualname__ = f"{step.__module__}.share"
-    return kernel(own)
+            value, cause, terminal = advance(memory, base, i, lane, flat_actions)  # noqa: F821
+            reward[i] = value
+            terminated[i] = terminal
+            truncated[i] = (cause != 0) & (not terminal)
+            if cause != 0:
+                record_episode(memory, base, i, lane, log, cause)  # noqa: F821
+                if mode == SAME_STEP:
+                    observe_final(memory, base, lane, flat_final, i * size)  # noqa: F821
+                    begin_episode(memory, base, i, lane)  # noqa: F821
+                else:
+                    i16[flag] = 1
+        observe(memory, base, lane, flat_obs, i * size)  # noqa: F821

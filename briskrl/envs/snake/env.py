@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import Any, cast
+from typing import Any
 
-import msgspec
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Bools, Ints
 from briskrl.envs.kernels.episode_log import REC_EXTRA
-from briskrl.envs.native import NativeVecEnv, Phase
-from briskrl.envs.single_env import NativeEnv
+from briskrl.envs.native import NativeEnv, NativeVecEnv
+from briskrl.envs.native_batch import BatchMemory
 from briskrl.envs.snake import render
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.kernels import board as k
-from briskrl.envs.snake.kernels.step import share, step, write_masks
-from briskrl.envs.snake.layout import Layout, rules_of
+from briskrl.envs.snake.kernels.step import KERNELS, write_masks
+from briskrl.envs.snake.layout import Layout, params_of
 
 FEATURES = {"features": 11, "flood": 14, "extended": 24}
 
@@ -30,79 +26,58 @@ FEATURES = {"features": 11, "flood": 14, "extended": 24}
 class SnakeVecEnv(NativeVecEnv):
     """N games of Snake, stepped by one compiled call.
 
-    Args:
-        num_envs: N.
-        config: All settings at once; without it, the keywords of SnakeConfig, in which case
-            `grid_dtype` is float32 unless given.
-        autoreset_mode: What happens to ended games.
-        copy: Whether `reset` and `step` return copies; else buffers that the next call overwrites.
-        object_final_obs: Give infos["final_obs"] as the object array of Gymnasium's own classes.
-        threads: Threads for batches of about a thousand games and more.
-        render_mode: "ansi", "rgb_array" or None.
-        render_index: Render this game alone.
-        cell_px: Side of a cell in rgb_array frames.
-        settings: Fields of SnakeConfig.
+    Observation: features (11 numbers), flood (14: with reachable space), extended (24) or grid
+    (planes of the board), as `config.obs` says.
 
-    Raises:
-        ConfigError: The settings cannot be played.
+    Action: straight, right, left (relative) or up, right, down, left (absolute).
+
+    Reward: `reward_food` for food (`reward_win` more for the last one), `reward_death` for a
+    collision, else `reward_step`, plus `shaping` for moves toward the food.
+
+    Termination: a collision, or a full board, which wins. Truncation: `hunger_limit` moves without
+    food, or `max_steps` moves.
+
+    Args: see NativeVecEnv and SnakeConfig. Without `config`, `grid_dtype` is float32 unless given.
     """
 
-    _step = staticmethod(step)
-    _share = staticmethod(share)
-    _state_name = "snake"
+    config_class = SnakeConfig
+    config: SnakeConfig
+    kernels = KERNELS
+    state_name = "snake"
     metadata: dict[str, Any] = {  # noqa: RUF012
         "render_modes": ["ansi", "rgb_array"],
         "render_fps": 12,
     }
 
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        config: SnakeConfig | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
-        copy: bool = True,
-        object_final_obs: bool = False,
-        threads: int = 1,
-        render_mode: str | None = None,
-        render_index: int | None = None,
-        cell_px: int = 16,
-        **settings: Any,
-    ) -> None:
-        self.config = checked(config, settings)
-        super().__init__(
-            num_envs,
-            spec_of(self.config),
-            autoreset_mode=autoreset_mode,
-            copy=copy,
-            object_final_obs=object_final_obs,
-            threads=threads,
-        )
-        self.draw_as(render_mode)
-        self.render_index = render_index
-        self.cell_px = cell_px
+    def _resolve_config(
+        self, config: SnakeConfig | None, settings: Mapping[str, Any]
+    ) -> SnakeConfig:
+        if config is None:
+            dtype = np.dtype(settings.get("grid_dtype", "float32")).name
+            settings = {**settings, "grid_dtype": dtype}
+        found: SnakeConfig = super()._resolve_config(config, settings)
+        if 0 < found.hunger < found.cells:
+            warnings.warn(
+                f"hunger_limit {found.hunger} is below the {found.cells} cells of the board: play "
+                "that follows a cycle cannot fill it.",
+                stacklevel=4,
+            )
+        return found
+
+    def _prepare(self) -> EnvSpec:
         self._layout = Layout(self.config.height, self.config.width)
+        return spec_of(self.config)
+
+    def _lay_out(self, chunks: int) -> BatchMemory:
         row = self._layout.row_words
-        # Rows behind the games are scratch space, one per chunk of games.
-        self._words = np.zeros((num_envs + len(self._bounds)) * row, np.uint64)
-        self._rules = rules_of(self.config, self._layout, num_envs * row)
-        self._games = self._words[: num_envs * row].reshape(num_envs, row)
-        self._ints = self._games.view(np.int32)
-        self._shorts = self._games.view(np.int16)
+        params = params_of(self.config, self._layout, self.num_envs * row)
+        return BatchMemory(row, scratch_words=chunks * row, params=params)
 
     def _write_mask(self, out: Bools, *, final: bool) -> None:
-        write_masks(self._rules, self._words, k.FINAL_OPEN if final else k.OPEN, out)
+        write_masks(self._params, self._state, k.FINAL_OPEN if final else k.OPEN, out)
 
-    @property
-    def _random_states(self) -> NDArray[np.uint64]:
-        return self._games[:, k.RNG]
-
-    @property
-    def _ended(self) -> NDArray[np.int16]:
-        return self._shorts[:, k.ENDED]
-
-    def _episode_infos(self, rows: NDArray[np.float64]) -> Mapping[str, Array]:
-        infos = dict(super()._episode_infos(rows))
+    def _episode_infos(self, rows: NDArray[np.float64]) -> dict[str, Array]:
+        infos = super()._episode_infos(rows)
         infos["fill"] = rows[:, REC_EXTRA].astype(np.float32)
         if self.config.start == "cycle":
             infos["start_length"] = rows[:, REC_EXTRA + 1].astype(np.int32)
@@ -110,7 +85,7 @@ class SnakeVecEnv(NativeVecEnv):
 
     def peek(self) -> dict[str, Array]:
         """The games as plain numbers, (N,) each; cells are row * width + column, no food is -1."""
-        shorts, ints, layout = self._shorts, self._ints, self._layout
+        shorts, ints, layout = self._i16, self._i32, self._layout
         length = ints[:, k.LENGTH].astype(np.int64)
         oldest = (shorts[:, k.RING_HEAD] - length + 1) & layout.ring_mask
         tail = np.take_along_axis(shorts, (layout.ring + oldest)[:, None], axis=1)[:, 0]
@@ -129,8 +104,8 @@ class SnakeVecEnv(NativeVecEnv):
 
     def body(self, env: int) -> Ints:
         """Cells of one snake, head first."""
-        row, layout = self._shorts[env], self._layout
-        places = (int(row[k.RING_HEAD]) - np.arange(self._ints[env, k.LENGTH])) & layout.ring_mask
+        row, layout = self._i16[env], self._layout
+        places = (int(row[k.RING_HEAD]) - np.arange(self._i32[env, k.LENGTH])) & layout.ring_mask
         return layout.to_cell(row[layout.ring + places])
 
     def set_game(
@@ -149,7 +124,7 @@ class SnakeVecEnv(NativeVecEnv):
         Follow it with `observe_into` to see the position.
         """
         body = np.asarray(cells, np.int64)
-        layout, row, ints = self._layout, self._shorts[env], self._ints[env]
+        layout, row, ints = self._layout, self._i16[env], self._i32[env]
         row[layout.ring : layout.ring + len(body)] = layout.from_cell(body[::-1])
         row[k.RING_HEAD] = len(body) - 1
         row[k.FOOD] = -1 if food < 0 else layout.from_cell(np.array(food))
@@ -159,61 +134,26 @@ class SnakeVecEnv(NativeVecEnv):
         ints[k.LENGTH], ints[k.SCORE] = len(body), score
         ints[k.STEPS], ints[k.HUNGER] = steps, hunger
         self._started = True
-        self._run(self._actions, self._own, Phase.LOOK.value)
+        self._rebuild()
 
     def _frame(self, env: int) -> str | NDArray[np.uint8]:
-        config, row = self.config, self._shorts[env]
+        config, row = self.config, self._i16[env]
         food = -1 if row[k.FOOD] < 0 else int(self._layout.to_cell(row[k.FOOD]))
         body = self.body(env)
         if self.render_mode == "rgb_array":
             return render.rgb(body, food, (config.height, config.width), self.cell_px)
-        counts = (int(self._ints[env, at]) for at in (k.SCORE, k.STEPS, k.HUNGER))
+        counts = (int(self._i32[env, at]) for at in (k.SCORE, k.STEPS, k.HUNGER))
         return render.ansi(body, food, (config.height, config.width), *counts)
 
 
 class SnakeEnv(NativeEnv):
-    """One game of Snake as a plain Gymnasium environment; everything it returns is a copy.
+    """One game of Snake; see SnakeVecEnv."""
 
-    Takes the keywords of SnakeVecEnv that make sense for a single game.
-    """
-
+    vec_env_class = SnakeVecEnv
     metadata: dict[str, Any] = SnakeVecEnv.metadata
 
-    def __init__(
-        self, *, render_mode: str | None = None, cell_px: int = 16, **settings: Any
-    ) -> None:
-        games = SnakeVecEnv(
-            1,
-            autoreset_mode=AutoresetMode.DISABLED,
-            render_mode=render_mode,
-            cell_px=cell_px,
-            **settings,
-        )
-        super().__init__(games)
 
-
-def checked(config: SnakeConfig | None, settings: Mapping[str, Any]) -> SnakeConfig:
-    """The settings as one config that can be played."""
-    if config is None:
-        config = SnakeConfig(**{"grid_dtype": "float32", **settings})
-        dtype = np.dtype(config.grid_dtype).name
-        config = replace(config, grid_dtype=cast(Any, dtype))
-    elif settings:
-        config = replace(config, **settings)
-    try:
-        config = msgspec.convert(asdict(config), SnakeConfig)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"Snake cannot be played with these settings: {error}.") from error
-    wrong = config.check()
-    if wrong:
-        raise ConfigError(" ".join(wrong))
-    if 0 < config.hunger < config.cells:
-        warnings.warn(
-            f"hunger_limit {config.hunger} is below the {config.cells} cells of the board: play "
-            "that follows a cycle cannot fill it.",
-            stacklevel=3,
-        )
-    return config
+build = SnakeVecEnv.build
 
 
 def spec_of(config: SnakeConfig) -> EnvSpec:
@@ -237,9 +177,3 @@ def spec_of(config: SnakeConfig) -> EnvSpec:
         has_mask=config.masks,
         exact_state=True,
     )
-
-
-def build(num_envs: int, config: SnakeConfig, *, threads: int, hold_ended: bool) -> SnakeVecEnv:
-    """The factory of the registry."""
-    mode = AutoresetMode.DISABLED if hold_ended else AutoresetMode.SAME_STEP
-    return SnakeVecEnv(num_envs, config=config, threads=threads, autoreset_mode=mode)

@@ -73,11 +73,11 @@ class Layout:
         return np.asarray(self.board + row * self.stride + col, np.int64)
 
 
-def rules_of(config: SnakeConfig, layout: Layout, scratch: int) -> NDArray[np.int64]:
+def params_of(config: SnakeConfig, layout: Layout, scratch: int) -> NDArray[np.int64]:
     """The settings as the array that kernels read; `scratch` is the first word of scratch space."""
-    rules = np.zeros(k.R_EMPTY_BOARD + layout.board_words, np.int64)
+    params = np.zeros(k.R_EMPTY_BOARD + layout.board_words, np.int64)
     shortest, longest = config.cycle_lengths
-    starts = {"center": k.START_CENTRE, "random": k.START_RANDOM, "cycle": k.START_CYCLE}
+    starts = {"center": k.START_CENTER, "random": k.START_RANDOM, "cycle": k.START_CYCLE}
     modes = {
         "features": k.OBS_FEATURES,
         "flood": k.OBS_FLOOD,
@@ -107,12 +107,12 @@ def rules_of(config: SnakeConfig, layout: Layout, scratch: int) -> NDArray[np.in
         k.R_LONGEST: longest,
         k.R_MIX: int(config.start_mix * k.MIX_ALWAYS),
         k.R_EGO: config.grid_frame == "ego",
-        k.R_CENTRED: config.grid_center == "head",
+        k.R_CENTERED: config.grid_center == "head",
         k.R_REACHABLE: config.grid_reachable,
         k.R_ONE: 255 if config.grid_dtype == "uint8" else 1,
     }.items():
-        rules[at] = number
-    values = rules.view(np.float64)
+        params[at] = number
+    values = params.view(np.float64)
     values[k.R_DEATH] = config.reward_death
     values[k.R_EAT] = config.reward_food
     values[k.R_WIN] = config.reward_win
@@ -120,6 +120,6 @@ def rules_of(config: SnakeConfig, layout: Layout, scratch: int) -> NDArray[np.in
     values[k.R_STARVED] = config.reward_starved
     values[k.R_SHAPING] = config.shaping
     bits = layout.from_cell(np.arange(config.cells)) - layout.board
-    empty = rules.view(np.uint64)[k.R_EMPTY_BOARD :]
+    empty = params.view(np.uint64)[k.R_EMPTY_BOARD :]
     np.bitwise_or.at(empty, bits // 64, np.uint64(1) << (bits % 64).astype(np.uint64))
-    return rules
+    return params

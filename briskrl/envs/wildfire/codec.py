@@ -18,15 +18,15 @@ from briskrl.envs.wildfire.landscape_pool import Pool
 class PlaneCodec:
     """Planes and masks from the codes of one pool; see ObsCodec."""
 
-    def __init__(self, rules: NDArray[np.int64], pool: Pool, spec: EnvSpec) -> None:
+    def __init__(self, params: NDArray[np.int64], pool: Pool, spec: EnvSpec) -> None:
         """Set up the codec.
 
         Args:
-            rules: Settings, as the kernels read them.
+            params: Settings, as the kernels read them.
             pool: The landscapes that they point to.
             spec: What the environments look like.
         """
-        self._rules = rules
+        self._params = params
         self._pool = pool
         self._spec = spec
 
@@ -44,10 +44,10 @@ class PlaneCodec:
         count, (_, height, width) = len(codes), self._spec.obs.shape
         _check("codes", codes, (count, self._spec.code_words), np.uint64)
         _check("obs", obs, (count, *self._spec.obs.shape), np.float32)
-        read_planes(self._rules, codes, obs)
+        read_planes(self._params, codes, obs)
         if mask is not None:
             _check("mask", mask, (count, height * width), np.bool_)
-            read_masks(self._rules, codes, mask)
+            read_masks(self._params, codes, mask)
 
 
 def _check(name: str, array: Array, shape: tuple[int, ...], dtype: DTypeLike) -> None:

@@ -2,128 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, replace
 from typing import Any
 
-import msgspec
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec, SubsetSpec
 from briskrl.core.types import Array, Bools, Floats, Ints, StepBuffers
 from briskrl.envs.kernels.episode_log import REC_EXTRA, REC_SCORE
-from briskrl.envs.native import Infos, NativeVecEnv
+from briskrl.envs.native import Infos, NativeEnv, NativeVecEnv
+from briskrl.envs.native_batch import BatchMemory
 from briskrl.envs.seeding import Seeds
-from briskrl.envs.single_env import NativeEnv
 from briskrl.envs.wildfire import render
 from briskrl.envs.wildfire.codec import PlaneCodec
 from briskrl.envs.wildfire.config import WildfireConfig
-from briskrl.envs.wildfire.kernels import episode as k
+from briskrl.envs.wildfire.kernels import layout as k
 from briskrl.envs.wildfire.kernels.observation import write_codes, write_masks
-from briskrl.envs.wildfire.kernels.step import share, step
+from briskrl.envs.wildfire.kernels.step import KERNELS
 from briskrl.envs.wildfire.landscape_pool import Pool, pool_of
-from briskrl.envs.wildfire.layout import Layout, kept_words, lane_words, rules_of
+from briskrl.envs.wildfire.layout import Layout, fire_words, lane_words, params_of
 from briskrl.envs.wildfire.simulate import Fires
 
 
 class WildfireVecEnv(NativeVecEnv):
     """N episodes of fuel-break placement, stepped by one compiled call.
 
-    An action is a cell to treat, row * W + column, or (N, k) of them if `cells_per_step` is k > 1;
-    then duplicates and illegal cells are dropped, and -1 stands for no cell. Every step spends its
-    share of the budget, whatever was legal, so that episodes have the same length.
+    Observation: planes (C, H, W) of the landscape, the breaks and the budget; see `obs_channels`.
 
-    Args:
-        num_envs: N.
-        config: All settings at once; without it, the keywords of WildfireConfig.
-        autoreset_mode: What happens to ended episodes.
-        copy: Whether `reset` and `step` return copies; else buffers that the next call overwrites.
-        object_final_obs: Give infos["final_obs"] as the object array of Gymnasium's own classes.
-        threads: Threads; episodes are shared among them.
-        render_mode: "ansi", "rgb_array" or None.
-        render_index: Render this episode alone.
-        cell_px: Side of a cell in rgb_array frames.
-        settings: Fields of WildfireConfig.
+    Action: a cell to treat, row * W + column, or (N, k) of them if `cells_per_step` is k > 1; then
+    duplicates and illegal cells are dropped, and -1 stands for no cell.
 
-    Raises:
-        ConfigError: The settings cannot be played.
+    Reward: by how much the treated cells reduce the mean burned value of the episode's fires; see
+    the setting `reward`. An illegal cell costs `illegal_penalty`.
+
+    Termination: the budget is spent, or no legal cell is left. Every step spends its part of the
+    budget, whether its cells were legal or not, so that episodes have the same length.
+
+    Args: see NativeVecEnv and WildfireConfig.
     """
 
-    _step = staticmethod(step)
-    _share = staticmethod(share)
-    _state_name = "wildfire"
-    # One step burns many fires: a few episodes are work enough for two threads.
-    _smallest_shared_batch = 4
+    config_class = WildfireConfig
+    config: WildfireConfig
+    kernels = KERNELS
+    state_name = "wildfire"
+    # One step burns many fires: a few episodes are enough work for two threads.
+    smallest_parallel_batch = 4
     metadata: dict[str, Any] = {  # noqa: RUF012
         "render_modes": ["ansi", "rgb_array"],
         "render_fps": 4,
     }
+    action_mask: Bools
+    """(N, H * W): cells that may be treated; `reset` and `step` refresh it in place."""
 
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        config: WildfireConfig | None = None,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
-        copy: bool = True,
-        object_final_obs: bool = False,
-        threads: int = 1,
-        render_mode: str | None = None,
-        render_index: int | None = None,
-        cell_px: int = 16,
-        **settings: Any,
-    ) -> None:
-        self.config = checked(config, settings)
+    def _prepare(self) -> EnvSpec:
         self.pool: Pool = pool_of(self.config)
-        super().__init__(
-            num_envs,
-            spec_of(self.config, self.pool),
-            autoreset_mode=autoreset_mode,
-            copy=copy,
-            object_final_obs=object_final_obs,
-            threads=threads,
-        )
-        self.draw_as(render_mode)
-        self.render_index = render_index
-        self.cell_px = cell_px
         height, width = self.pool.shape
-        self._layout = layout = Layout(height * width, self.config.n_fires)
-        row = layout.row_words
-        lanes = len(self._bounds)
-        kept, _ = kept_words(self.config, self.pool)
-        size = num_envs * (row + kept) + lanes * lane_words(self.pool)
-        self._words = np.zeros(size, np.uint64)
-        self._games = self._words[: num_envs * row].reshape(num_envs, row)
-        self._rules = rules_of(self.config, self.pool, layout, num_envs, lanes)
-        self._ints = self._games.view(np.int32)
-        self.action_mask: Bools = np.zeros((num_envs, layout.cells), np.bool_)
-        """(N, H * W): cells that may be treated; `reset` and `step` refresh it in place."""
+        self._layout = Layout(height * width, self.config.n_fires)
+        return spec_of(self.config, self.pool)
+
+    def _lay_out(self, chunks: int) -> BatchMemory:
+        num_envs, layout = self.num_envs, self._layout
+        self.action_mask = np.zeros((num_envs, layout.cells), np.bool_)
+        per_env, _ = fire_words(self.config, self.pool)
+        scratch = chunks * lane_words(self.pool) + num_envs * per_env
+        params = params_of(self.config, self.pool, layout, num_envs, chunks)
+        return BatchMemory(layout.row_words, scratch_words=scratch, params=params)
 
     def _write_mask(self, out: Bools, *, final: bool) -> None:
-        write_masks(self._rules, self._words, k.R_ROW_FINAL if final else k.R_ROW_LEGAL, out)
+        write_masks(self._params, self._state, k.R_ROW_FINAL if final else k.R_ROW_LEGAL, out)
 
     def _write_code(self, out: Array) -> None:
-        write_codes(self._rules, self._words, out)
+        write_codes(self._params, self._state, out)
 
     @property
     def codec(self) -> PlaneCodec:
         """Rebuilds planes and masks from codes; see VecEnv.codec."""
-        return PlaneCodec(self._rules, self.pool, self.env_spec)
-
-    @property
-    def _random_states(self) -> NDArray[np.uint64]:
-        return self._games[:, k.RNG]
-
-    @property
-    def _ended(self) -> NDArray[np.int16]:
-        return self._games.view(np.int16)[:, k.ENDED]
+        return PlaneCodec(self._params, self.pool, self.env_spec)
 
     def start(self, seed: int, out: StepBuffers) -> None:
         """Begin new episodes everywhere, env i with seed + i; writes obs and mask."""
-        self._ints[:, k.EPISODE] = 0
+        self._i32[:, k.EPISODE] = 0
         super().start(seed, out)
 
     def step_into(self, actions: Array, out: StepBuffers) -> None:
@@ -133,13 +91,13 @@ class WildfireVecEnv(NativeVecEnv):
             ValueError: A cell is illegal, and `illegal` is "raise".
         """
         if self.config.illegal == "raise" and self.config.cells_per_step == 1 and self._started:
-            self._refuse_illegal(actions)
+            self._check_legal(actions)
         super().step_into(actions, out)
 
     def reset(self, *, seed: Seeds = None, options: Infos | None = None) -> tuple[Array, Infos]:
         """Begin new episodes; see NativeVecEnv. infos["action_mask"] is (N, H * W)."""
         if seed is not None:
-            self._ints[:, k.EPISODE] = 0
+            self._i32[:, k.EPISODE] = 0
         obs, infos = super().reset(seed=seed, options=options)
         return obs, self._with_mask(infos)
 
@@ -156,19 +114,19 @@ class WildfireVecEnv(NativeVecEnv):
             raise ValueError(
                 f"landscapes must be {self.num_envs} numbers below {len(self.pool.members)}."
             )
-        self._ints[:, k.PINNED] = ids + 1
+        self._i32[:, k.PINNED] = ids + 1
 
     def playing(self) -> Ints:
         """Which landscape of the pool each episode plays, (N,)."""
-        return self._ints[:, k.LAND].astype(np.int64)
+        return self._i32[:, k.LAND].astype(np.int64)
 
     def episode_keys(self) -> Ints:
         """A random number from 0 on that stays with each episode, (N,)."""
-        return (self._games[:, k.KEY] >> np.uint64(32)).astype(np.int64)
+        return (self._rows[:, k.KEY] >> np.uint64(32)).astype(np.int64)
 
     def peek(self) -> dict[str, Array]:
         """The episodes as plain numbers, (N,) each; treated is (N, H * W)."""
-        f64, ints = self._games.view(np.float64), self._ints
+        f64, ints = self._f64, self._i32
         return {
             "landscape": self.playing(),
             "steps": ints[:, k.STEPS].astype(np.int64),
@@ -184,18 +142,18 @@ class WildfireVecEnv(NativeVecEnv):
     def treated(self) -> Bools:
         """Treated cells (N, H * W) of the episodes as they stand."""
         closed = np.zeros((self.num_envs, self._layout.cells), np.bool_)
-        write_masks(self._rules, self._words, k.R_ROW_CLOSED, closed)
-        for env, land in enumerate(self._ints[:, k.LAND]):
+        write_masks(self._params, self._state, k.R_ROW_CLOSED, closed)
+        for env, land in enumerate(self._i32[:, k.LAND]):
             closed[env] &= self.pool.members[land].scene.burnable
         return closed
 
     def fires(self, env: int) -> Fires:
         """The sample of fires that an episode is measured with."""
         first = self._layout.fires * 2
-        pairs = self._ints[env, first : first + 2 * self.config.n_fires].reshape(-1, 2)
+        pairs = self._i32[env, first : first + 2 * self.config.n_fires].reshape(-1, 2)
         return Fires(pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64))
 
-    def _refuse_illegal(self, actions: Array) -> None:
+    def _check_legal(self, actions: Array) -> None:
         self._write_mask(self.action_mask, final=False)
         legal = self.action_mask[np.arange(self.num_envs), actions]
         if not legal.all():
@@ -203,17 +161,17 @@ class WildfireVecEnv(NativeVecEnv):
             row, col = divmod(int(actions[env]), self.pool.shape[1])
             raise ValueError(
                 f"Env {env}: the cell at row {row}, column {col} cannot be treated; it is treated "
-                "already, protected, or cannot burn. Masks tell which cells can."
+                "already, protected, or cannot burn. See the action mask."
             )
 
     def _with_mask(self, infos: Infos) -> Infos:
         self._write_mask(self.action_mask, final=False)
-        infos["action_mask"] = self._given(self.action_mask)
+        infos["action_mask"] = self._copy_out(self.action_mask)
         infos["_action_mask"] = np.ones(self.num_envs, np.bool_)
         return infos
 
-    def _episode_infos(self, rows: NDArray[np.float64]) -> Mapping[str, Array]:
-        infos = dict(super()._episode_infos(rows))
+    def _episode_infos(self, rows: NDArray[np.float64]) -> dict[str, Array]:
+        infos = super()._episode_infos(rows)
         extra = rows[:, REC_EXTRA:]
         infos["score"] = rows[:, REC_SCORE].astype(np.float32)
         infos["burned_frac"], infos["burned_frac_untreated"] = extra[:, 0], extra[:, 1]
@@ -228,35 +186,20 @@ class WildfireVecEnv(NativeVecEnv):
         return self.pool.members[0].number
 
     def _frame(self, env: int) -> str | NDArray[np.uint8]:
-        land = int(self._ints[env, k.LAND])
+        land = int(self._i32[env, k.LAND])
         scene, treated = self.pool.members[land].scene, self.treated()[env]
         if self.render_mode == "rgb_array":
             return render.rgb(scene, treated, cell_px=self.cell_px)
-        f64 = self._games[env].view(np.float64)
-        left = int(self._ints[env, k.BUDGET] - self._ints[env, k.SPENT])
+        f64 = self._f64[env]
+        left = int(self._i32[env, k.BUDGET] - self._i32[env, k.SPENT])
         return render.ansi(scene, treated, left, float(f64[k.LOSS]), float(f64[k.LOSS_FIRST]))
 
 
 class WildfireEnv(NativeEnv):
-    """One episode as a plain Gymnasium environment; everything it returns is a copy.
+    """One episode; see WildfireVecEnv. Infos always hold "action_mask" (H * W,)."""
 
-    Takes the keywords of WildfireVecEnv that make sense for a single episode. Infos hold
-    "action_mask" (H * W,) always.
-    """
-
+    vec_env_class = WildfireVecEnv
     metadata: dict[str, Any] = WildfireVecEnv.metadata
-
-    def __init__(
-        self, *, render_mode: str | None = None, cell_px: int = 16, **settings: Any
-    ) -> None:
-        games = WildfireVecEnv(
-            1,
-            autoreset_mode=AutoresetMode.DISABLED,
-            render_mode=render_mode,
-            cell_px=cell_px,
-            **settings,
-        )
-        super().__init__(games)
 
     def reset(
         self, *, seed: int | None = None, options: Infos | None = None
@@ -266,25 +209,15 @@ class WildfireEnv(NativeEnv):
         return obs, {**infos, "action_mask": self.action_masks()}
 
 
+build = WildfireVecEnv.build
+
+
 def topk_masked(values: Floats, mask: Bools, count: int) -> Ints:
     """The `count` best legal cells of each row (N, A), best first; -1 where too few are legal."""
     held = np.where(mask, values, -np.inf)
     best = np.argsort(-held, axis=1, kind="stable")[:, :count]
     legal: Bools = np.take_along_axis(mask, best, axis=1)
     return np.where(legal, best, -1)
-
-
-def checked(config: WildfireConfig | None, settings: Mapping[str, Any]) -> WildfireConfig:
-    """The settings as one config that can be played."""
-    config = replace(config or WildfireConfig(), **settings)
-    try:
-        config = msgspec.convert(asdict(config), WildfireConfig)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"No episode can be played with these settings: {error}.") from error
-    wrong = config.check()
-    if wrong:
-        raise ConfigError(" ".join(wrong))
-    return config
 
 
 def spec_of(config: WildfireConfig, pool: Pool) -> EnvSpec:
@@ -300,11 +233,3 @@ def spec_of(config: WildfireConfig, pool: Pool) -> EnvSpec:
         exact_state=True,
         code_words=1 + -(-height * width // 64),
     )
-
-
-def build(
-    num_envs: int, config: WildfireConfig, *, threads: int, hold_ended: bool
-) -> WildfireVecEnv:
-    """The factory of the registry."""
-    mode = AutoresetMode.DISABLED if hold_ended else AutoresetMode.SAME_STEP
-    return WildfireVecEnv(num_envs, config=config, threads=threads, autoreset_mode=mode)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.envs.wildfire.config import WildfireConfig
-from briskrl.envs.wildfire.kernels import episode as k
+from briskrl.envs.wildfire.kernels import layout as k
 from briskrl.envs.wildfire.landscape_pool import Pool
 from briskrl.envs.wildfire.simulate import new_scratch
 from briskrl.envs.wildfire.static_features import DYNAMIC
@@ -87,7 +87,7 @@ def lane_words(pool: Pool) -> int:
     return new_scratch(height * width, width, pool.points.reach).size // 2
 
 
-def kept_words(config: WildfireConfig, pool: Pool) -> tuple[int, int]:
+def fire_words(config: WildfireConfig, pool: Pool) -> tuple[int, int]:
     """Words per episode, and per fire in it, that keep how fires spread.
 
     Terminal rewards look at each fire once, so that one place serves all of them.
@@ -98,7 +98,7 @@ def kept_words(config: WildfireConfig, pool: Pool) -> tuple[int, int]:
     return (fire, 0) if config.reward == "terminal" else (config.n_fires * fire, fire)
 
 
-def rules_of(
+def params_of(
     config: WildfireConfig, pool: Pool, layout: Layout, num_envs: int, lanes: int
 ) -> NDArray[np.int64]:
     """The settings as the array that kernels read.
@@ -108,9 +108,9 @@ def rules_of(
     """
     height, width = pool.shape
     points, places = pool.points, pool.places
-    scratch, (kept, kept_fire) = num_envs * layout.row_words, kept_words(config, pool)
+    scratch, (kept, kept_fire) = num_envs * layout.row_words, fire_words(config, pool)
     stencil = np.concatenate([points.cuts.ravel(), points.pinches.ravel()])
-    rules = np.zeros(k.R_STENCIL + len(stencil), np.int64)
+    params = np.zeros(k.R_STENCIL + len(stencil), np.int64)
     static = [name for name in config.channels if name not in DYNAMIC]
     for at, number in {
         k.R_POOL: pool.data.ctypes.data,
@@ -155,9 +155,9 @@ def rules_of(
         k.P_FIXED: places.get("fixed", 0),
         k.P_OFFSETS: places["offsets"],
     }.items():
-        rules[at] = number
-    rules.view(np.float64)[k.R_PENALTY] = config.illegal_penalty
+        params[at] = number
+    params.view(np.float64)[k.R_PENALTY] = config.illegal_penalty
     for n, name in enumerate(config.channels):
-        rules[k.R_CHANNEL + n] = _CHANNELS[name] if name in DYNAMIC else static.index(name)
-    rules[k.R_STENCIL :] = stencil
-    return rules
+        params[k.R_CHANNEL + n] = _CHANNELS[name] if name in DYNAMIC else static.index(name)
+    params[k.R_STENCIL :] = stencil
+    return params

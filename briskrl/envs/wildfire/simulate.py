@@ -11,7 +11,7 @@ from briskrl.core.types import Bools, Floats, Ints
 from briskrl.envs.wildfire.directions import Compass, compass
 from briskrl.envs.wildfire.fuels import Reals
 from briskrl.envs.wildfire.kernels import fire_paths as k
-from briskrl.envs.wildfire.kernels.spread import scratch_words
+from briskrl.envs.wildfire.kernels.spread import FireGrid, scratch_words
 from briskrl.envs.wildfire.landscape import Landscape
 from briskrl.envs.wildfire.travel_times import EdgeTables, build_tables
 from briskrl.envs.wildfire.weather import Weather
@@ -93,18 +93,9 @@ class Simulator:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        height, width = scene.landscape.shape
-        points, cells = scene.compass, scene.landscape.cells
+        cells = scene.landscape.cells
         self._cells = cells
-        self._minutes = scene.tables.minutes.ravel()
-        self._offsets = points.rows * width + points.cols
-        self._stencil = np.concatenate([points.cuts.ravel(), points.pinches.ravel()])
-        self._shape = np.array(
-            [height, width, len(points.cuts), len(points.pinches), points.reach], np.int64
-        )
-        self._scratch = new_scratch(cells, width, points.reach)
-        self._allowed = np.zeros(cells, np.uint32)
-        self._closed = np.zeros(-(-cells // 64), np.uint64)
+        self._grid = new_grid(scene)
         self._work = np.zeros((2, cells))
 
     def losses(self, fires: Fires, treated: Bools | None = None) -> Reals:
@@ -130,20 +121,7 @@ class Simulator:
         """
         self._open(treated)
         sums = np.zeros((2, self._cells))
-        k.trace_fires(
-            self._scratch,
-            self._minutes,
-            self.scene.limits,
-            self._offsets,
-            self._allowed,
-            self._closed,
-            self._shape,
-            fires.cell,
-            fires.weather,
-            self.scene.value,
-            sums,
-            self._work,
-        )
+        k.trace_fires(self._grid, fires.cell, fires.weather, sums, self._work)
         sums /= len(fires)
         return sums[0], sums[1]
 
@@ -152,49 +130,39 @@ class Simulator:
         self._open(treated)
         shape = self.scene.landscape.shape
         minutes, parent = np.empty(self._cells, np.float32), np.empty(self._cells, np.int64)
-        k.burn_one(
-            self._scratch,
-            self._minutes,
-            self.scene.limits,
-            self._offsets,
-            self._allowed,
-            self._closed,
-            self._shape,
-            cell,
-            weather,
-            minutes,
-            parent,
-        )
+        k.burn_one(self._grid, cell, weather, minutes, parent)
         head = self.scene.tables.head.intensity[weather]
         intensity = np.where(np.isnan(minutes), np.nan, head)
         return Arrival(minutes.reshape(shape), parent.reshape(shape), intensity.reshape(shape))
 
     def _open(self, treated: Bools | None) -> None:
         mask = np.zeros(self._cells, np.bool_) if treated is None else treated
-        k.open_gates(
-            self._allowed, self._closed, mask, self.scene.burnable, self._shape, self._stencil
-        )
+        k.open_gates(self._grid, mask, self.scene.burnable)
 
     def _burn(self, fires: Fires, treated: Bools | None) -> tuple[Ints, Reals, NDArray[np.int64]]:
         self._open(treated)
         counts, losses = np.zeros(len(fires), np.int64), np.zeros(len(fires))
         hits = np.zeros(self._cells, np.int64)
-        k.burn_fires(
-            self._scratch,
-            self._minutes,
-            self.scene.limits,
-            self._offsets,
-            self._allowed,
-            self._closed,
-            self._shape,
-            fires.cell,
-            fires.weather,
-            self.scene.value,
-            hits,
-            counts,
-            losses,
-        )
+        k.burn_fires(self._grid, fires.cell, fires.weather, hits, counts, losses)
         return counts, losses, hits
+
+
+def new_grid(scene: Scene) -> FireGrid:
+    """A scene as kernels read it, with scratch space of its own and without breaks."""
+    points, (height, width) = scene.compass, scene.landscape.shape
+    cells = scene.landscape.cells
+    shape = [height, width, len(points.cuts), len(points.pinches), points.reach]
+    return FireGrid(
+        scratch=new_scratch(cells, width, points.reach),
+        minutes=scene.tables.minutes.ravel(),
+        limits=scene.limits,
+        offsets=points.rows * width + points.cols,
+        allowed=np.zeros(cells, np.uint32),
+        closed=np.zeros(-(-cells // 64), np.uint64),
+        shape=np.array(shape, np.int64),
+        stencil=np.concatenate([points.cuts.ravel(), points.pinches.ravel()]),
+        value=scene.value,
+    )
 
 
 def new_scratch(cells: int, width: int, reach: int) -> NDArray[np.int32]:

@@ -227,7 +227,7 @@ def test_the_same_seed_is_the_same_episode_alone_and_in_a_batch() -> None:
 
 def test_a_network_is_told_in_words() -> None:
     net = Network(red="meander")
-    net.env.draw_as("ansi")
+    net.env.set_render_mode("ansi")
     assert "red    -" in net.env.render()[0]
     net.step("DecoyTomcat Enterprise0", green="User1")
     net.take("Enterprise1", "HTTPRFI", detected=False)
@@ -246,7 +246,7 @@ def test_a_network_is_told_in_words() -> None:
 
 def test_a_network_is_drawn() -> None:
     net = Network()
-    net.env.draw_as("rgb_array")
+    net.env.set_render_mode("rgb_array")
     net.env.cell_px = 10
     before = net.env.render()[0]
     assert before.shape == (270, 400, 3)

@@ -104,5 +104,5 @@ def test_environments_draw_themselves():
     env.reset(seed=0)
     frames = env.render()
     assert [frame.shape for frame in frames] == [(24, 27, 3)] * 2
-    env.draw_as("ansi")
+    env.set_render_mode("ansi")
     assert "breaks left 4" in env.render()[0]

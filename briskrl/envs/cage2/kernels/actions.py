@@ -124,18 +124,18 @@ def full_action(t, i16, base, action):
 
 
 @inline_helper
-def remove(words, i16, base, host):
+def remove(state, i16, base, host):
     """End the removable sessions of red on a host."""
     at = host_at(base, host)
     i16[at + REMOVABLE] = 0
     if not (i16[at + STICKY] or i16[at + ROOT] or host == USER0):
         i16[base * 4 + HELD] &= ~(1 << host)
-    if comp_of(words, base, host) != 0:
-        set_comp(words, base, host, 1)
+    if comp_of(state, base, host) != 0:
+        set_comp(state, base, host, 1)
 
 
 @inline_helper
-def restore(t, words, i16, base, host):
+def restore(t, state, i16, base, host):
     """Bring a host back to its first state; red's permanent session on User0 survives."""
     small, at = base * 4, host_at(base, host)
     if i16[at + ROOT]:
@@ -151,11 +151,11 @@ def restore(t, words, i16, base, host):
     if host == OP_SERVER:
         i16[small + SERVICE] = (i16[small + SERVICE] & KNOWN) | RUNNING | ACTIVE
     i16[small + RESTORED] |= 1 << host
-    set_comp(words, base, host, 0)
+    set_comp(state, base, host, 0)
 
 
 @inline_helper
-def act_blue(t, words, i16, base, action):
+def act_blue(t, state, i16, base, action):
     """Let blue act; returns the host that got a decoy, or -1."""
     small = base * 4
     i16[small + BLUE] = action
@@ -170,9 +170,9 @@ def act_blue(t, words, i16, base, action):
         if i16[host_at(base, host) + FILES]:
             i16[small + ANALYSED] = host
     elif what == 1:
-        remove(words, i16, base, host)
+        remove(state, i16, base, host)
     elif what == 10:
-        restore(t, words, i16, base, host)
+        restore(t, state, i16, base, host)
     else:
         decoy, at = what - 2, host_at(base, host)
         if not (open_decoys(t, host, np.int64(i16[at + DECOYS])) >> decoy) & 1:
@@ -217,7 +217,7 @@ def discover(t, i16, base, subnet):
 
 
 @inline_helper
-def escalate(t, words, i16, base, host, forced, i):
+def escalate(t, state, i16, base, host, forced, i):
     """Make a session privileged."""
     small, at = base * 4, host_at(base, host)
     if not (i16[small + HELD] >> host) & 1:
@@ -226,7 +226,7 @@ def escalate(t, words, i16, base, host, forced, i):
         removable, sticky = np.int64(i16[at + REMOVABLE]), np.int64(i16[at + STICKY])
         total = removable + sticky
         # The order of draws is that of the rules: a choice among one is no choice.
-        picked = removable > 0 and (sticky == 0 or draw(words, base + RNG, total) < removable)
+        picked = removable > 0 and (sticky == 0 or draw(state, base + RNG, total) < removable)
         if forced is not None and forced[i, F_PICKED] >= 0:
             picked = forced[i, F_PICKED] != 0
         i16[small + PICKED], i16[small + PICKED_FROM] = picked, total
@@ -257,7 +257,7 @@ def impact(i16, base):
 
 
 @inline_helper
-def pick_exploit(t, words, i16, base, host, forced, i):
+def pick_exploit(t, state, i16, base, host, forced, i):
     """The exploit that red tries on a host: its favourite three times in four; -1 if none."""
     options = options_of(t, i16, base, host)
     if options == 0:
@@ -267,7 +267,7 @@ def pick_exploit(t, words, i16, base, host, forced, i):
     if rest != 0:
         # One number serves both draws: a quarter of its range is spread over the others.
         count = ones(rest)
-        number = draw(words, base + RNG, 4 * count) - 3 * count
+        number = draw(state, base + RNG, 4 * count) - 3 * count
         if number >= 0:
             for _ in range(number):
                 rest &= rest - 1
@@ -284,10 +284,10 @@ def options_of(t, i16, base, host):
 
 
 @inline_helper
-def attack(rules, t, words, i16, base, host, forced, i):
+def attack(params, t, state, i16, base, host, forced, i):
     """Exploit a host; returns result, events, their ports, and whether a shell's event is there."""
     small, at = base * 4, host_at(base, host)
-    exploit = pick_exploit(t, words, i16, base, host, forced, i)
+    exploit = pick_exploit(t, state, i16, base, host, forced, i)
     i16[small + EXPLOIT] = exploit
     if exploit < 0 or not is_reachable(i16, base, 1 << host):
         return FAILED, 0, 0, False
@@ -300,7 +300,7 @@ def attack(rules, t, words, i16, base, host, forced, i):
         return FAILED, 10 if exploit == SSH else 2, port, False
     if finds == NO_ACCOUNT:
         return FAILED, 10, port, False
-    if exploit == HARAKA and rules[R_COMPETITION] and (i16[small + RESTORED] >> host) & 1:
+    if exploit == HARAKA and params[R_COMPETITION] and (i16[small + RESTORED] >> host) & 1:
         return FAILED, 1, port, False
     i16[small + HELD] |= 1 << host
     i16[small + KNOWN_HOST] |= 1 << host
@@ -308,7 +308,7 @@ def attack(rules, t, words, i16, base, host, forced, i):
         i16[at + STICKY] += 1
         return SUCCEEDED, 11, port, False
     i16[at + FILES] |= FROM_EXPLOIT
-    shell = draw(words, base + RNG, 20) != 0
+    shell = draw(state, base + RNG, 20) != 0
     if forced is not None and forced[i, F_DETECTED] >= 0:
         shell = forced[i, F_DETECTED] != 0
     i16[small + DETECTED] = shell
@@ -326,14 +326,14 @@ def attack(rules, t, words, i16, base, host, forced, i):
 
 
 @inline_helper
-def probe(rules, t, i16, base, host):
+def probe(params, t, i16, base, host):
     """Scan a host; always a success, but an empty one if the host cannot be reached."""
     small, at = base * 4, host_at(base, host)
     if not is_reachable(i16, base, 1 << host):
         i16[small + EMPTY] = 1
         return SUCCEEDED, 0, 0, False
     ports = listening(t, i16, base, host)
-    if rules[R_COMPETITION]:
+    if params[R_COMPETITION]:
         i16[at + PORTS_OF] |= ports
     else:
         i16[at + PORTS_OF] = ports
@@ -342,7 +342,7 @@ def probe(rules, t, i16, base, host):
 
 
 @inline_helper
-def act_red(rules, t, words, i16, base, kind, target, forced, i):
+def act_red(params, t, state, i16, base, kind, target, forced, i):
     """Let red act; returns result, events on the target, their ports, and whether a shell shows."""
     small = base * 4
     i16[small + EMPTY] = 0
@@ -351,11 +351,11 @@ def act_red(rules, t, words, i16, base, kind, target, forced, i):
     i16[small + PICKED] = -1
     i16[small + PICKED_FROM] = 0
     if kind == EXPLOITING:
-        return attack(rules, t, words, i16, base, target, forced, i)
+        return attack(params, t, state, i16, base, target, forced, i)
     if kind == SCAN:
-        return probe(rules, t, i16, base, target)
+        return probe(params, t, i16, base, target)
     if kind == ESCALATE:
-        return escalate(t, words, i16, base, target, forced, i), 0, 0, False
+        return escalate(t, state, i16, base, target, forced, i), 0, 0, False
     if kind == DISCOVER:
         return discover(t, i16, base, target), 0, 0, False
     if kind == IMPACT:

@@ -4,7 +4,7 @@ A network is one row of 64-bit words: scalars, then HOST_SIZE 16-bit numbers per
 options ask for. Arrays with other number types are views of the same memory. Sets of hosts, ports,
 decoys and exploits are masks in the orders of `briskrl.envs.cage2.scenario`.
 
-`rules` holds the settings as int64 words (the R_ names); `t`, the same memory as int16, holds the
+`params` holds the settings as int64 words (the R_ names); `t`, the same memory as int16, holds the
 scenario's tables behind them (the T_ names). See `briskrl.envs.cage2.layout` for both.
 """
 
@@ -153,9 +153,9 @@ def lowest(typing, number):
 
 
 @inline_helper
-def any_of(words, base, mask):
+def any_of(state, base, mask):
     """A member of a set that is not empty, each with equal chance."""
-    for _ in range(draw(words, base + RNG, ones(mask))):
+    for _ in range(draw(state, base + RNG, ones(mask))):
         mask &= mask - 1
     return lowest(mask)
 
@@ -167,13 +167,13 @@ def host_at(base, host):
 
 
 @inline_helper
-def set_comp(words, base, host, value):
+def set_comp(state, base, host, value):
     """Set what blue remembers about a host: 0 No, 1 Unknown, 2 User, 3 Privileged."""
     shift = np.uint64(4 * host + 2)
-    words[base + COMP] = (words[base + COMP] & ~(THREE << shift)) | (np.uint64(value) << shift)
+    state[base + COMP] = (state[base + COMP] & ~(THREE << shift)) | (np.uint64(value) << shift)
 
 
 @inline_helper
-def comp_of(words, base, host):
+def comp_of(state, base, host):
     """What blue remembers about a host."""
-    return np.int64((words[base + COMP] >> np.uint64(4 * host + 2)) & THREE)
+    return np.int64((state[base + COMP] >> np.uint64(4 * host + 2)) & THREE)

@@ -51,26 +51,26 @@ QUIET, SCANNED, EXPLOITED = 0, 1, 3
 
 
 @inline_helper
-def activity(rules, events, ports, shell, placed):
+def activity(params, events, ports, shell, placed):
     """What events on a host look like, given whether blue has just placed a decoy there."""
     entries, distinct = events + placed, ones(ports)
     if entries >= 3 and distinct >= 3:
         return SCANNED
     if shell or (entries >= 3 and distinct == 1):
         return EXPLOITED
-    if placed and not rules[R_WRAPPER2]:
+    if placed and not params[R_WRAPPER2]:
         return QUIET
     return SCANNED
 
 
 @inline_helper
-def notice(rules, words, i32, i16, base, host, events, ports, shell, placed):
+def notice(params, state, i32, i16, base, host, events, ports, shell, placed):
     """Show the events of this step on a host, and remember what they tell; there is one or more."""
     small = base * 4
-    shown = activity(rules, events, ports, shell, placed)
-    words[base + SHOWN] |= np.uint64(shown) << np.uint64(4 * host)
+    shown = activity(params, events, ports, shell, placed)
+    state[base + SHOWN] |= np.uint64(shown) << np.uint64(4 * host)
     if shown == EXPLOITED:
-        set_comp(words, base, host, 2)
+        set_comp(state, base, host, 2)
     elif shown == SCANNED:
         i16[small + SEEN_SCAN] |= 1 << host
         i16[small + LAST_SCAN] = 1 << host
@@ -79,23 +79,23 @@ def notice(rules, words, i32, i16, base, host, events, ports, shell, placed):
 
 
 @inline_helper
-def begin_view(rules, words, base):
+def begin_view(params, state, base):
     """Make room for the view of a new step; older ones move on."""
     history = base + ROW_SCALARS
-    for k in range(rules[R_FRAMES] - 2, 0, -1):
-        words[history + k] = words[history + k - 1]
-    if rules[R_FRAMES] > 1:
-        words[history] = words[base + SHOWN]
-    words[base + SHOWN] = np.uint64(0)
+    for k in range(params[R_FRAMES] - 2, 0, -1):
+        state[history + k] = state[history + k - 1]
+    if params[R_FRAMES] > 1:
+        state[history] = state[base + SHOWN]
+    state[base + SHOWN] = np.uint64(0)
 
 
 @inline_helper
-def end_view(words, i16, base):
+def end_view(state, i16, base):
     """Add what analysis found and the remembered compromise to the view."""
     found = np.int64(i16[base * 4 + ANALYSED])
     if found >= 0:
-        set_comp(words, base, found, 3)
-    words[base + SHOWN] |= words[base + COMP]
+        set_comp(state, base, found, 3)
+    state[base + SHOWN] |= state[base + COMP]
 
 
 @inline_helper
@@ -106,46 +106,46 @@ def spread_bits(word, count, obs, at):
 
 
 @inline_helper
-def observe(rules, t, words, i32, i16, base, obs, at):
+def observe(params, t, state, i32, i16, base, obs, at):
     """Write what blue sees to obs[at:]."""
-    spread_bits(words[base + SHOWN], BITS, obs, at)
-    if rules[R_MORE]:
-        observe_more(rules, t, words, i32, i16, base, obs, at)
+    spread_bits(state[base + SHOWN], BITS, obs, at)
+    if params[R_MORE]:
+        observe_more(params, t, state, i32, i16, base, obs, at)
 
 
 @helper
-def observe_more(rules, t, words, i32, i16, base, obs, at):
+def observe_more(params, t, state, i32, i16, base, obs, at):
     """Write the parts of an observation that options add."""
     small = base * 4
-    for k in range(rules[R_FRAMES] - 1):
-        spread_bits(words[base + ROW_SCALARS + k], BITS, obs, at + BITS * (k + 1))
-    if rules[R_SCANS_AT]:
+    for k in range(params[R_FRAMES] - 1):
+        spread_bits(state[base + ROW_SCALARS + k], BITS, obs, at + BITS * (k + 1))
+    if params[R_SCANS_AT]:
         seen, last = i16[small + SEEN_SCAN], i16[small + LAST_SCAN]
         for host in range(NUM_HOSTS):
             halves = ((seen >> host) & 1) + ((last >> host) & 1)
-            obs[at + rules[R_SCANS_AT] + host] = np.float32(0.5) * halves
-    if rules[R_DECOYS_AT]:
-        observe_decoys(rules, t, i16, base, obs, at + rules[R_DECOYS_AT])
-    if rules[R_EVENTS_AT]:
+            obs[at + params[R_SCANS_AT] + host] = np.float32(0.5) * halves
+    if params[R_DECOYS_AT]:
+        observe_decoys(params, t, i16, base, obs, at + params[R_DECOYS_AT])
+    if params[R_EVENTS_AT]:
         now = i32[base * 2 + STEPS]
         for host in range(NUM_HOSTS):
             then = i16[host_at(base, host) + LAST_EVENT]
             fresh = np.float32(1.0) / np.float32(now - then + 1)
-            obs[at + rules[R_EVENTS_AT] + host] = fresh if then > 0 else np.float32(0.0)
-    if rules[R_RESTORES_AT]:
-        spread_bits(np.uint64(i16[small + RESTORED]), NUM_HOSTS, obs, at + rules[R_RESTORES_AT])
-    if rules[R_CLOCK_AT]:
+            obs[at + params[R_EVENTS_AT] + host] = fresh if then > 0 else np.float32(0.0)
+    if params[R_RESTORES_AT]:
+        spread_bits(np.uint64(i16[small + RESTORED]), NUM_HOSTS, obs, at + params[R_RESTORES_AT])
+    if params[R_CLOCK_AT]:
         # Not as a share of the episode: blue is not told how long it will be.
         hundreds = np.float32(i32[base * 2 + STEPS]) / np.float32(100.0)
-        obs[at + rules[R_CLOCK_AT]] = min(hundreds, np.float32(1.0))
+        obs[at + params[R_CLOCK_AT]] = min(hundreds, np.float32(1.0))
 
 
 @helper
-def observe_decoys(rules, t, i16, base, obs, at):
+def observe_decoys(params, t, i16, base, obs, at):
     """Write the decoys that are up: one number per host and kind, or the share per host."""
     for host in range(NUM_HOSTS):
         up = np.int64(i16[host_at(base, host) + DECOYS])
-        if rules[R_DECOY_BITS]:
+        if params[R_DECOY_BITS]:
             spread_bits(np.uint64(up), NUM_DECOYS, obs, at + NUM_DECOYS * host)
         else:
             most = np.float32(t[T_HOSTS + H_SIZE * host + H_COUNT])
@@ -153,18 +153,18 @@ def observe_decoys(rules, t, i16, base, obs, at):
 
 
 @kernel
-def write_masks(rules, words, final, mask):
+def write_masks(params, state, final, mask):
     """Which actions are open (N, A), in the networks as they stand or as the ended ones ended."""
-    i16, t = words.view(np.int16), rules.view(np.int16)
+    i16, t = state.view(np.int16), params.view(np.int16)
     mask[:, :] = True
-    useful = rules[R_MASK] == MASK_USEFUL
-    for i in range(mask.shape[0] if rules[R_MASK] else 0):
-        base = i * rules[R_ROW]
+    useful = params[R_MASK] == MASK_USEFUL
+    for i in range(mask.shape[0] if params[R_MASK] else 0):
+        base = i * params[R_ROW]
         for host in range(NUM_HOSTS):
-            at = 4 * (base + rules[R_FINAL]) + host if final else host_at(base, host) + DECOYS
+            at = 4 * (base + params[R_FINAL]) + host if final else host_at(base, host) + DECOYS
             up = np.int64(i16[at]) if useful else 0
             open_now = open_decoys(t, host, up)
-            if rules[R_REDUCED]:
+            if params[R_REDUCED]:
                 place = t[T_PLACES + host]
                 if place >= 0:
                     listed = np.int64(t[T_HOSTS + H_SIZE * host + H_LISTED])

@@ -147,7 +147,7 @@ def remember(i16, base, kind, target):
 
 
 @inline_helper
-def choose(t, words, i16, base, forced, allowed, i):
+def choose(t, state, i16, base, forced, allowed, i):
     """The next action of red as kind and target, which it remembers; SLEEP has the target -1.
 
     Where choices are forced, `allowed` gets the kind and the mask of targets to choose from.
@@ -163,7 +163,7 @@ def choose(t, words, i16, base, forced, allowed, i):
         count = ones(targets)
         if count > 1:
             rest = targets
-            for _ in range(draw(words, base + RNG, count)):
+            for _ in range(draw(state, base + RNG, count)):
                 rest &= rest - 1
             target = lowest(rest)
         else:

@@ -6,9 +6,11 @@ attackers are in `red/kernels.py`, and what blue sees in `views/kernels.py`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from briskrl.compiler.jit import helper, inline_helper, kernel
+from briskrl.compiler.jit import helper, inline_helper
 from briskrl.envs.cage2.kernels.actions import (
     act_blue,
     act_red,
@@ -71,27 +73,26 @@ from briskrl.envs.cage2.kernels.layout import (
 )
 from briskrl.envs.cage2.kernels.observation import begin_view, end_view, notice, observe
 from briskrl.envs.cage2.kernels.red_agents import choose
-from briskrl.envs.kernels.episode_log import REC_EXTRA, record, tick
+from briskrl.envs.kernels.episode_log import REC_EXTRA, record
 from briskrl.envs.kernels.rng import draw
-from briskrl.envs.kernels.step_loop import share_of
+from briskrl.envs.kernels.step_loop import EnvFunctions, build_step_kernels, specialize, step
 
-SAME_STEP, NEXT_STEP, DISABLED, RESET, LOOK = range(5)
 TIME_UP = 1
 """The only cause of an ending."""
 
 
 @helper
-def restart(rules, words, i16, base):
+def begin_episode(params, state, i16, base):
     """Begin a new episode on the running random stream."""
-    for k in range(1, rules[R_FINAL]):
-        words[base + k] = np.uint64(0)
+    for k in range(1, params[R_FINAL]):
+        state[base + k] = np.uint64(0)
     small = base * 4
-    agent = rules[R_RED]
+    agent = params[R_RED]
     if agent == MIXED:
-        number = draw(words, base + RNG, rules[R_WEIGHT_TOTAL])
-        if number < rules[R_WEIGHT_BLINE]:
+        number = draw(state, base + RNG, params[R_WEIGHT_TOTAL])
+        if number < params[R_WEIGHT_BLINE]:
             agent = B_LINE
-        elif number < rules[R_WEIGHT_BLINE] + rules[R_WEIGHT_MEANDER]:
+        elif number < params[R_WEIGHT_BLINE] + params[R_WEIGHT_MEANDER]:
             agent = MEANDER
         else:
             agent = SLEEPER
@@ -115,11 +116,11 @@ def restart(rules, words, i16, base):
 
 
 @inline_helper
-def act_green(rules, t, words, i16, base, forced, i):
+def act_green(params, t, state, i16, base, forced, i):
     """Let the green user act; returns the host it scans, or -1."""
     target = -1
-    if rules[R_GREEN]:
-        number = draw(words, base + RNG, 16)
+    if params[R_GREEN]:
+        number = draw(state, base + RNG, 16)
         if number < 8:
             target = np.int64(t[T_GREEN + number])
     if forced is not None and forced[i, F_GREEN] != FREE:
@@ -129,19 +130,19 @@ def act_green(rules, t, words, i16, base, forced, i):
 
 
 @inline_helper
-def turn(rules, t, words, i32, i16, base, action, forced, allowed, i):
+def turn(params, t, state, i32, i16, base, action, forced, allowed, i):
     """Play one step of a network; returns what it costs blue, in tenths."""
     small = base * 4
     i32[base * 2 + STEPS] += 1
-    begin_view(rules, words, base)
-    if rules[R_REDUCED]:
+    begin_view(params, state, base)
+    if params[R_REDUCED]:
         action = full_action(t, i16, base, action)
-    placed = act_blue(t, words, i16, base, action)
-    seen = act_green(rules, t, words, i16, base, forced, i)
-    kind, target = choose(t, words, i16, base, forced, allowed, i)
+    placed = act_blue(t, state, i16, base, action)
+    seen = act_green(params, t, state, i16, base, forced, i)
+    kind, target = choose(t, state, i16, base, forced, allowed, i)
     if forced is not None:
         allowed[i, 2] = options_of(t, i16, base, target) if kind == EXPLOITING else 0
-    result, events, ports, shell = act_red(rules, t, words, i16, base, kind, target, forced, i)
+    result, events, ports, shell = act_red(params, t, state, i16, base, kind, target, forced, i)
     i16[small + RESULT] = result
     if seen >= 0:
         count, open_ports = sockets(t, i16, base, seen), listening(t, i16, base, seen)
@@ -149,10 +150,10 @@ def turn(rules, t, words, i32, i16, base, action, forced, allowed, i):
             events += count
             ports |= open_ports
         else:
-            notice(rules, words, i32, i16, base, seen, count, open_ports, False, seen == placed)
+            notice(params, state, i32, i16, base, seen, count, open_ports, False, seen == placed)
     if events:
-        notice(rules, words, i32, i16, base, target, events, ports, shell, target == placed)
-    end_view(words, i16, base)
+        notice(params, state, i32, i16, base, target, events, ports, shell, target == placed)
+    end_view(state, i16, base)
     cost = np.int64(i16[small + COST])
     if not i16[small + SERVICE] & RUNNING:
         cost += 100
@@ -161,142 +162,102 @@ def turn(rules, t, words, i32, i16, base, action, forced, allowed, i):
     return cost
 
 
+class Memory(NamedTuple):
+    """The arrays of a batch of networks."""
+
+    params: np.ndarray
+    """Settings, int64."""
+    tables: np.ndarray
+    """The same memory as int16, with the tables of the scenario."""
+    state: np.ndarray
+    """All networks, uint64; i32 and i16 are views of it."""
+    i32: np.ndarray
+    i16: np.ndarray
+    forced: np.ndarray | None
+    """(N, 6): random choices to replay, or None."""
+    allowed: np.ndarray | None
+    """(N, 3): output of a replay; see `replay`."""
+
+
+@inline_helper
+def open_memory(params, state):
+    """The arrays of a batch."""
+    i32, i16 = state.view(np.int32), state.view(np.int16)
+    return Memory(params, params.view(np.int16), state, i32, i16, None, None)
+
+
+@inline_helper
+def open_replay(params, state):
+    """The arrays of a batch whose random choices are given; see `replay`."""
+    settings, forced, allowed = params
+    i32, i16 = state.view(np.int32), state.view(np.int16)
+    return Memory(settings, settings.view(np.int16), state, i32, i16, forced, allowed)
+
+
+@inline_helper
+def row_words(m):
+    """Words per network."""
+    return m.params[R_ROW]
+
+
+@inline_helper
+def begin_network(m, base, i, lane):
+    """Start a new episode."""
+    begin_episode(m.params, m.state, m.i16, base)
+
+
+@inline_helper
+def advance(m, base, i, lane, actions):
+    """Play one step; returns the reward, the cause of the end or 0, and whether it is terminal."""
+    params, i32 = m.params, m.i32
+    cost = turn(params, m.tables, m.state, i32, m.i16, base, actions[i], m.forced, m.allowed, i)
+    i32[base * 2 + TENTHS] += cost
+    over = i32[base * 2 + STEPS] >= params[R_LENGTH]
+    terminal = over and params[R_TERMINAL] != 0
+    return np.float32(-cost / 10.0), TIME_UP if over else 0, terminal
+
+
 @helper
-def finish(rules, i32, i16, base, log, lane, env):
-    """Record an ended episode and what its last moment allows."""
-    small, half = base * 4, base * 2
-    i16[small + ENDED] = 1
-    if rules[R_MASK]:
+def record_episode(m, base, i, lane, log, cause):
+    """Write the record of an ended episode; keeps what the final action mask needs."""
+    params, i16, small, half = m.params, m.i16, base * 4, base * 2
+    if params[R_MASK]:
         for host in range(NUM_HOSTS):
-            i16[4 * (base + rules[R_FINAL]) + host] = i16[host_at(base, host) + DECOYS]
-    total = -i32[half + TENTHS] / 10.0
-    row = record(log, lane, env, i32[half + STEPS], total, total, total == 0.0, TIME_UP)
+            i16[4 * (base + params[R_FINAL]) + host] = i16[host_at(base, host) + DECOYS]
+    total = -m.i32[half + TENTHS] / 10.0
+    row = record(log, lane, i, m.i32[half + STEPS], total, total, total == 0.0, cause)
     log[row, REC_EXTRA] = i16[small + AGENT]
 
 
 @inline_helper
-def advance(
-    rules,
-    words,
-    log,
-    actions,
-    obs,
-    reward,
-    terminated,
-    truncated,
-    final_obs,
-    low,
-    high,
-    lane,
-    phase,
-    forced,
-    allowed,
-):
-    """Advance the networks low..high-1 as `phase` says and write what they show."""
-    i32, i16, t = words.view(np.int32), words.view(np.int16), rules.view(np.int16)
-    shown, final = obs.reshape(obs.size), final_obs.reshape(final_obs.size)
-    size = obs.size // reward.size
-    if phase < RESET:
-        tick(log, lane)
-    for i in range(low, high):
-        base = i * rules[R_ROW]
-        ended = i16[base * 4 + ENDED] != 0
-        if phase != LOOK:
-            if ended:
-                if phase == DISABLED:
-                    continue
-                restart(rules, words, i16, base)
-                reward[i], terminated[i], truncated[i] = 0.0, False, False
-            elif phase == RESET:
-                continue
-            else:
-                cost = turn(rules, t, words, i32, i16, base, actions[i], forced, allowed, i)
-                i32[base * 2 + TENTHS] += cost
-                reward[i] = np.float32(-cost / 10.0)
-                over = i32[base * 2 + STEPS] >= rules[R_LENGTH]
-                terminated[i] = over and rules[R_TERMINAL] != 0
-                truncated[i] = over and rules[R_TERMINAL] == 0
-                if over:
-                    finish(rules, i32, i16, base, log, lane, i)
-                    if phase == SAME_STEP:
-                        observe(rules, t, words, i32, i16, base, final, i * size)
-                        restart(rules, words, i16, base)
-        observe(rules, t, words, i32, i16, base, shown, i * size)
+def observe_network(m, base, lane, obs, at):
+    """Write the observation to obs[at:]."""
+    observe(m.params, m.tables, m.state, m.i32, m.i16, base, obs, at)
 
 
-@kernel
-def step(
-    rules,
-    words,
-    log,
-    actions,
-    obs,
-    reward,
-    terminated,
-    truncated,
-    final_obs,
-    low,
-    high,
-    lane,
-    phase,
-):
-    """Advance the networks low..high-1 as `phase` says, by chance."""
-    advance(
-        rules,
-        words,
-        log,
-        actions,
-        obs,
-        reward,
-        terminated,
-        truncated,
-        final_obs,
-        low,
-        high,
-        lane,
-        phase,
-        None,
-        None,
-    )
+@inline_helper
+def rebuild(m, base, i, lane):
+    """Do nothing: no memory is derived from the state."""
 
 
-@kernel
-def replay(
-    rules,
-    words,
-    log,
-    actions,
-    obs,
-    reward,
-    terminated,
-    truncated,
-    final_obs,
-    forced,
-    allowed,
-    phase,
-):
-    """Advance all networks with the choices `forced` (N, 6); tells what red could have chosen.
+_FUNCTIONS = EnvFunctions(
+    ended=ENDED,
+    open_memory=open_memory,
+    row_words=row_words,
+    begin_episode=begin_network,
+    advance=advance,
+    record_episode=record_episode,
+    observe=observe_network,
+    observe_final=observe_network,
+    rebuild=rebuild,
+)
+KERNELS = build_step_kernels(_FUNCTIONS)
 
-    `allowed` (N, 3) gets the kind of red's action, the mask of its targets and the mask of exploits
-    that the ports remembered of the forced target suggest.
-    """
-    advance(
-        rules,
-        words,
-        log,
-        actions,
-        obs,
-        reward,
-        terminated,
-        truncated,
-        final_obs,
-        0,
-        len(reward),
-        0,
-        phase,
-        forced,
-        allowed,
-    )
+replay = specialize(
+    step, __name__, "replay", _FUNCTIONS._replace(open_memory=open_replay)._asdict()
+)
+"""The step loop with given random choices: `params` is the tuple (params, forced, allowed).
 
-
-share = share_of(step)
+`forced` (N, 6) holds the choices. `allowed` (N, 3) gets the kind of red's action, the mask of its
+targets, and the mask of exploits that the known ports of the forced target suggest.
+"""

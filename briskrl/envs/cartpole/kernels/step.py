@@ -2,7 +2,7 @@
 
 A cart is one row of ROW 64-bit words, a cache line: the random state, four float64 numbers (where
 the cart is, how fast it goes, how far the pole leans, how fast it turns), and its counters in views
-of the same memory with other number types. `rules` holds the settings.
+of the same memory with other number types. `params` holds the settings.
 
 The equations are Gymnasium's, operation by operation in float64, and so are the results wherever
 its sine and cosine round as those here do, which are good to the last bit or the one before.
@@ -11,13 +11,14 @@ its sine and cosine round as those here do, which are good to the last bit or th
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inline_helper, kernel
-from briskrl.envs.kernels.episode_log import record, tick
+from briskrl.compiler.jit import helper, inline_helper
+from briskrl.envs.kernels.episode_log import record
 from briskrl.envs.kernels.rng import draw_real
-from briskrl.envs.kernels.step_loop import share_of
+from briskrl.envs.kernels.step_loop import EnvFunctions, build_step_kernels
 
 ROW = 8
 RNG, X, SPEED, ANGLE, SPIN = range(5)
@@ -27,9 +28,8 @@ ENDED = 22
 """Place in a row seen as int16."""
 
 R_MAX_STEPS = 0
-"""Place in `rules`; 0 there means no limit."""
+"""Place in `params`; 0 there means no limit."""
 
-SAME_STEP, NEXT_STEP, DISABLED, RESET, LOOK = range(5)
 OFF_TRACK, FALLEN, STEP_LIMIT = range(1, 4)
 """Why an episode ends."""
 
@@ -105,83 +105,106 @@ def move(f64, at, action, sine, cosine):
 
 
 @inline_helper
-def cause_of(rules, f64, base, steps):
+def cause_of(params, f64, base, steps):
     """Why the episode ends in this state, or 0; a fall at the step limit is a fall."""
     if abs(f64[base + X]) > X_LIMIT:
         return OFF_TRACK
     if abs(f64[base + ANGLE]) > ANGLE_LIMIT:
         return FALLEN
-    if steps >= rules[R_MAX_STEPS] and rules[R_MAX_STEPS] > 0:
+    if steps >= params[R_MAX_STEPS] and params[R_MAX_STEPS] > 0:
         return STEP_LIMIT
     return 0
 
 
-@helper
-def restart(words, f64, i32, i16, base):
-    """Begin a new episode on the running random stream."""
+@inline_helper
+def observe_cart(f64, at, obs, place):
+    """Write the four numbers that begin at f64[at] to obs[place:], as float32."""
     for k in range(4):
-        f64[base + X + k] = -START + 2.0 * START * draw_real(words, base + RNG)
-    i32[base * 2 + STEPS] = 0
-    i16[base * 4 + ENDED] = 0
+        obs[place + k] = np.float32(f64[at + k])
+
+
+class Memory(NamedTuple):
+    """The arrays of a batch of carts; all but `params` are views of the same memory."""
+
+    params: np.ndarray
+    state: np.ndarray
+    f64: np.ndarray
+    i32: np.ndarray
 
 
 @inline_helper
-def observe(f64, at, shown, place):
-    """Write what a player sees of the cart whose four numbers begin at `at`: them, as float32."""
+def open_memory(params, state):
+    """The arrays of a batch."""
+    return Memory(params, state, state.view(np.float64), state.view(np.int32))
+
+
+@inline_helper
+def row_words(m):
+    """Words per cart."""
+    return ROW
+
+
+@helper
+def draw_start(state, f64, base):
+    """Draw the four numbers of a new episode."""
     for k in range(4):
-        shown[place + k] = np.float32(f64[at + k])
+        f64[base + X + k] = -START + 2.0 * START * draw_real(state, base + RNG)
 
 
-@kernel
-def step(
-    rules,
-    words,
-    log,
-    actions,
-    obs,
-    reward,
-    terminated,
-    truncated,
-    final_obs,
-    low,
-    high,
-    lane,
-    phase,
-):
-    """Advance the carts low..high-1 as `phase` says and write what they show."""
-    f64, i32, i16 = words.view(np.float64), words.view(np.int32), words.view(np.int16)
-    shown, final = obs.reshape(obs.size), final_obs.reshape(final_obs.size)
-    if phase < RESET:
-        tick(log, lane)
-    for i in range(low, high):
-        base = i * ROW
-        cause = 0
-        if phase != LOOK:
-            if i16[base * 4 + ENDED] != 0:
-                if phase == DISABLED:
-                    continue
-                restart(words, f64, i32, i16, base)
-                reward[i], terminated[i], truncated[i] = 0.0, False, False
-            elif phase == RESET:
-                continue
-            else:
-                sine, cosine = sin_cos(f64[base + ANGLE])
-                move(f64, base + X, actions[i], sine, cosine)
-                steps = np.int64(i32[base * 2 + STEPS]) + 1
-                i32[base * 2 + STEPS] = steps
-                cause = cause_of(rules, f64, base, steps)
-                reward[i] = 1.0
-                terminated[i] = cause in (OFF_TRACK, FALLEN)
-                truncated[i] = cause == STEP_LIMIT
-        if cause != 0:
-            i16[base * 4 + ENDED] = 1
-            steps = i32[base * 2 + STEPS]
-            # Every step is worth 1, so that return, score and length are the same number.
-            record(log, lane, i, steps, steps, steps, cause == STEP_LIMIT, cause)
-            if phase == SAME_STEP:
-                observe(f64, base + X, final, i * 4)
-                restart(words, f64, i32, i16, base)
-        observe(f64, base + X, shown, i * 4)
+@inline_helper
+def begin_episode(m, base, i, lane):
+    """Start a new episode on the running random stream."""
+    draw_start(m.state, m.f64, base)
+    m.i32[base * 2 + STEPS] = 0
 
 
-share = share_of(step)
+@inline_helper
+def advance(m, base, i, lane, actions):
+    """Move a cart; returns the reward, the cause of the end or 0, and whether it is terminal."""
+    sine, cosine = sin_cos(m.f64[base + ANGLE])
+    move(m.f64, base + X, actions[i], sine, cosine)
+    steps = np.int64(m.i32[base * 2 + STEPS]) + 1
+    m.i32[base * 2 + STEPS] = steps
+    cause = cause_of(m.params, m.f64, base, steps)
+    return 1.0, cause, cause in (OFF_TRACK, FALLEN)
+
+
+@inline_helper
+def record_episode(m, base, i, lane, log, cause):
+    """Write the record of an ended episode."""
+    steps = m.i32[base * 2 + STEPS]
+    # The reward of every step is 1, so return, score and length are the same number.
+    record(log, lane, i, steps, steps, steps, cause == STEP_LIMIT, cause)
+
+
+@inline_helper
+def observe(m, base, lane, obs, at):
+    """Write the observation to obs[at:]."""
+    observe_cart(m.f64, base + X, obs, at)
+
+
+@inline_helper
+def rebuild(m, base, i, lane):
+    """Do nothing: no memory is derived from the state."""
+
+
+@inline_helper
+def obs_size(obs, reward):
+    """Numbers of an observation."""
+    return 4
+
+
+KERNELS = build_step_kernels(
+    EnvFunctions(
+        ended=ENDED,
+        open_memory=open_memory,
+        row_words=row_words,
+        begin_episode=begin_episode,
+        advance=advance,
+        record_episode=record_episode,
+        observe=observe,
+        observe_final=observe,
+        rebuild=rebuild,
+        obs_size=obs_size,
+    )
+)

@@ -28,8 +28,7 @@ def _write(env: Any, state: NDArray[np.float64]) -> None:
 
 CARTPOLE = CompiledVersion(
     env_class=CartPoleEnv,
-    step=kernels.step,
-    share=kernels.share,
+    kernels=kernels.KERNELS,
     # Some of the compared states are slightly beyond the limits where episodes end.
     state_bounds=(1.1 * X_LIMIT, 4.0, 1.1 * ANGLE_LIMIT, 4.0),
     settings=_settings,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Space
 from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from briskrl.core.errors import BriskError, EnvStepError
@@ -21,7 +21,8 @@ from briskrl.envs.gym.compiled.registry import CompiledVersion
 from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
 from briskrl.envs.gym.env_group import SEEDS
 from briskrl.envs.gym.snapshot import EnvState, pack_states, unpack_states
-from briskrl.envs.native import NativeVecEnv, Phase
+from briskrl.envs.native import NativeVecEnv
+from briskrl.envs.native_batch import BatchMemory
 from briskrl.envs.seeding import Seeds
 
 WORD = 2**64
@@ -53,38 +54,36 @@ class GymCompiledEnv(NativeVecEnv):
         autoreset_mode: AutoresetMode = AutoresetMode.SAME_STEP,
     ) -> None:
         self._factory = factory
+        self._spec = spec
         self._version = version
-        self._step, self._share = version.step, version.share
+        self.kernels = version.kernels
         self._real = factory.make()
         """An original environment, used to save states in its format."""
         self._real.reset(seed=0)
         self._canvas: GymEnv | None = None
         self.metadata = dict(self._real.metadata)
-        super().__init__(num_envs, spec, threads=threads, autoreset_mode=autoreset_mode)
-        # A copy, because batching a space uses its random numbers, which are part of the state.
-        self.single_observation_space = copy.deepcopy(self._real.observation_space)
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        assert isinstance(spec.action, DiscreteSpec)
-        row = k.STATE + version.num_state
-        self._rules = np.array(
-            [factory.max_steps or 0, spec.action.n, num_envs * row, *version.settings(self._real)],
-            np.int64,
-        )
-        # The word after all rows reports an invalid action.
-        self._words = np.zeros(num_envs * row + 1, np.uint64)
-        self._invalid = self._words[-1:]
-        self._games = self._words[:-1].reshape(num_envs, row)
-        self._states = self._games.view(np.float64)[:, k.STATE :]
+        super().__init__(num_envs, config=factory, threads=threads, autoreset_mode=autoreset_mode)
+        self._invalid = self._state[-1:]
+        """The word after all rows, which reports an invalid action."""
+        self._states = self._f64[:, k.STATE :]
         self._seeds = [0] * num_envs
 
-    @property
-    def _random_states(self) -> NDArray[np.uint64]:
-        """The first of the four words of each generator; `_seed` sets all of them."""
-        return self._games[:, k.STATE_HIGH]
+    def _resolve_config(self, config: EnvFactory, settings: Mapping[str, Any]) -> EnvFactory:
+        return config
 
-    @property
-    def _ended(self) -> NDArray[np.int16]:
-        return self._games.view(np.int16)[:, k.ENDED]
+    def _prepare(self) -> EnvSpec:
+        return self._spec
+
+    def _lay_out(self, chunks: int) -> BatchMemory:
+        assert isinstance(self._spec.action, DiscreteSpec)
+        row, limit = k.STATE + self._version.num_state, self._factory.max_steps or 0
+        settings = self._version.settings(self._real)
+        params = [limit, self._spec.action.n, self.num_envs * row, *settings]
+        return BatchMemory(row, scratch_words=1, params=np.array(params, np.int64))
+
+    def _observation_space(self, env_spec: EnvSpec) -> Space[Any]:
+        # A copy, because batching a space uses its random numbers, which are part of the state.
+        return copy.deepcopy(self._real.observation_space)
 
     @property
     def states(self) -> NDArray[np.float64]:
@@ -109,7 +108,7 @@ class GymCompiledEnv(NativeVecEnv):
 
     def get_state(self) -> Mapping[str, Array]:
         """A copy of the state and observation of every env, in the format of the sync backend."""
-        self._run(self._actions, self._own, Phase.LOOK.value)
+        self._rebuild()
         states = [self._env_state(env).to_text() for env in range(self.num_envs)]
         return {"envs": pack_states(states), "obs": self._own.obs.copy()}
 
@@ -131,8 +130,7 @@ class GymCompiledEnv(NativeVecEnv):
                 self._restore(env, env_state, reader)
         finally:
             reader.close()
-        self._run(self._actions, self._own, Phase.RESET.value)
-        self._started = True
+        self._begin(self._own)
         self._log.clear()
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -153,7 +151,7 @@ class GymCompiledEnv(NativeVecEnv):
 
     def _seed_one(self, env: int, seed: int | None) -> None:
         generator, self._seeds[env] = np_random(seed)
-        self._games[env, : k.COUNTERS] = _generator_words(generator)
+        self._rows[env, : k.COUNTERS] = _generator_words(generator)
         self._seeded[env] = True
 
     def _frame(self, env: int) -> Any:
@@ -165,7 +163,7 @@ class GymCompiledEnv(NativeVecEnv):
 
     def _env_state(self, env: int) -> EnvState:
         """The state of one env, as the sync backend would save it."""
-        row = self._games[env]
+        row = self._rows[env]
         self._version.write(self._real, self._states[env])
         self._real.np_random.bit_generator.state = _generator_state(row[: k.COUNTERS].tolist())
         self._real._np_random_seed = self._seeds[env]
@@ -184,7 +182,7 @@ class GymCompiledEnv(NativeVecEnv):
             self._ended[env] = 1
             return
         snapshot.restore(reader, state.env)
-        row = self._games[env]
+        row = self._rows[env]
         row[: k.COUNTERS] = _generator_words(reader.np_random)
         self._states[env] = self._version.read(reader)
         row.view(np.int32)[k.STEPS] = state.steps

@@ -17,6 +17,7 @@ from briskrl.core.errors import ConfigError
 from briskrl.core.registry import load_object
 from briskrl.core.spec import EnvSpec
 from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
+from briskrl.envs.kernels.step_loop import StepKernels
 
 _HERE = "briskrl.envs.gym.compiled"
 COMPILED_VERSIONS = {
@@ -34,10 +35,8 @@ class CompiledVersion:
 
     env_class: type[GymEnv]
     """The class that it reproduces; subclasses do not count."""
-    step: Callable[..., None]
-    """The kernel that `step_of` made."""
-    share: Callable[..., None]
-    """The kernel that `share_of(step)` made, for several threads."""
+    kernels: StepKernels
+    """The compiled step loop."""
     state_bounds: tuple[float, ...]
     """Largest absolute value of each state variable in the states that are compared."""
     settings: Callable[[Any], tuple[int, ...]]

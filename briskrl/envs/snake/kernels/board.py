@@ -6,7 +6,7 @@ cell is the number of its bit in the row. Each board row ends with a guard bit t
 and there are zero words before and after the board, so that a step off the board lands on a bit
 that is not free.
 
-`rules` holds the settings as int64 words (see the R_ names), rewards as float64 in the same words,
+`params` holds the settings as int64 words (see the R_ names), rewards as float64 in the same words,
 and behind them the bitboard of an empty board. Directions are absolute (up, right, down, left) or
 relative to the heading (straight, right, back, left).
 """
@@ -49,7 +49,7 @@ RING_HEAD, START_LENGTH, FINAL_OPEN, CONNECTED, FOOD, HEAD, FINAL_HEADING, FINAL
     R_LONGEST,
     R_MIX,
     R_EGO,
-    R_CENTRED,
+    R_CENTERED,
     R_REACHABLE,
     R_ONE,
     R_DEATH,
@@ -62,12 +62,9 @@ RING_HEAD, START_LENGTH, FINAL_OPEN, CONNECTED, FOOD, HEAD, FINAL_HEADING, FINAL
 ) = range(31)
 R_EMPTY_BOARD = 32
 OBS_FEATURES, OBS_FLOOD, OBS_EXTENDED, OBS_GRID = range(4)
-START_CENTRE, START_RANDOM, START_CYCLE = range(3)
+START_CENTER, START_RANDOM, START_CYCLE = range(3)
 MIX_ALWAYS = 1 << 32
 """Value of R_MIX that needs no draw, like 0."""
-
-SAME_STEP, NEXT_STEP, DISABLED, RESET, LOOK = range(5)
-"""What the loop does: the three ways to treat ended games, start the ended ones, or just look."""
 
 WALL, BODY, TRAPPED, STARVED, STEP_LIMIT, FILLED = range(1, 7)
 MOVES = 0b1011
@@ -113,30 +110,30 @@ def popcount(x):
 
 
 @inline_helper
-def bit(words, base, cell):
+def bit(state, base, cell):
     """Whether a cell's bit is set: 0 or 1 as int64."""
-    return np.int64((words[base + (cell >> 6)] >> np.uint64(cell & 63)) & ONE)
+    return np.int64((state[base + (cell >> 6)] >> np.uint64(cell & 63)) & ONE)
 
 
 @inline_helper
-def three_bits(words, base, cell):
+def three_bits(state, base, cell):
     """The bits of a cell and the two after it, as int64."""
     at, shift = base + (cell >> 6), np.uint64(cell & 63)
     # Two shifts, because one by 64 is undefined.
-    joined = (words[at] >> shift) | ((words[at + 1] << ONE) << (U63 - shift))
+    joined = (state[at] >> shift) | ((state[at + 1] << ONE) << (U63 - shift))
     return np.int64(joined) & 7
 
 
 @inline_helper
-def set_bit(words, base, cell):
+def set_bit(state, base, cell):
     """Set a cell's bit."""
-    words[base + (cell >> 6)] |= ONE << np.uint64(cell & 63)
+    state[base + (cell >> 6)] |= ONE << np.uint64(cell & 63)
 
 
 @inline_helper
-def clear_bit(words, base, cell):
+def clear_bit(state, base, cell):
     """Clear a cell's bit."""
-    words[base + (cell >> 6)] &= ~(ONE << np.uint64(cell & 63))
+    state[base + (cell >> 6)] &= ~(ONE << np.uint64(cell & 63))
 
 
 @inline_helper
@@ -147,86 +144,86 @@ def delta(direction, stride):
 
 
 @inline_helper
-def tail_of(rules, i32, i16, base):
+def tail_of(params, i32, i16, base):
     """The last cell of the body."""
     length, newest = np.int64(i32[base * 2 + LENGTH]), np.int64(i16[base * 4 + RING_HEAD])
-    return np.int64(i16[base * 4 + rules[R_RING] + ((newest - length + 1) & rules[R_RING_MASK])])
+    return np.int64(i16[base * 4 + params[R_RING] + ((newest - length + 1) & params[R_RING_MASK])])
 
 
 @inline_helper
-def touches_free(rules, words, base, cell):
+def touches_free(params, state, base, cell):
     """Number of free neighbours of a cell."""
-    stride = rules[R_WIDTH] + 1
+    stride = params[R_WIDTH] + 1
     return (
-        bit(words, base, cell - stride)
-        + bit(words, base, cell + 1)
-        + bit(words, base, cell + stride)
-        + bit(words, base, cell - 1)
+        bit(state, base, cell - stride)
+        + bit(state, base, cell + 1)
+        + bit(state, base, cell + stride)
+        + bit(state, base, cell - 1)
     )
 
 
 @inline_helper
-def stays_connected(rules, words, base, cell):
+def stays_connected(params, state, base, cell):
     """Whether taking a cell from connected free cells surely leaves them connected: 0 or 1."""
-    stride = rules[R_WIDTH] + 1
+    stride = params[R_WIDTH] + 1
     ring = (
-        three_bits(words, base, cell - stride - 1)
-        | bit(words, base, cell - 1) << 3
-        | bit(words, base, cell + 1) << 4
-        | three_bits(words, base, cell + stride - 1) << 5
+        three_bits(state, base, cell - stride - 1)
+        | bit(state, base, cell - 1) << 3
+        | bit(state, base, cell + 1) << 4
+        | three_bits(state, base, cell + stride - 1) << 5
     )
     return np.int64(SIMPLE[ring])
 
 
 @helper
-def first_free(rules, words, base):
+def first_free(params, state, base):
     """The first free cell in row-major order; there must be one."""
-    at = base + (rules[R_BOARD] >> 6)
-    while words[at] == ZERO:
+    at = base + (params[R_BOARD] >> 6)
+    while state[at] == ZERO:
         at += 1
-    return ((at - base) << 6) + popcount((words[at] & (~words[at] + ONE)) - ONE)
+    return ((at - base) << 6) + popcount((state[at] & (~state[at] + ONE)) - ONE)
 
 
 @inline_helper
-def region_at(rules, lane, slot):
+def region_at(params, lane, slot):
     """Where the scratch bitboard of a lane begins; pads around it stay zero."""
-    pad = rules[R_BOARD] // 64 - ROW_SCALARS
-    return rules[R_SCRATCH] + lane * rules[R_ROW] + slot * rules[R_SCRATCH_STRIDE] + pad
+    pad = params[R_BOARD] // 64 - ROW_SCALARS
+    return params[R_SCRATCH] + lane * params[R_ROW] + slot * params[R_SCRATCH_STRIDE] + pad
 
 
 @inline_helper
-def clear_region(rules, words, region):
+def clear_region(params, state, region):
     """Make a scratch bitboard empty."""
-    for k in range(rules[R_BOARD_WORDS]):
-        words[region + k] = ZERO
+    for k in range(params[R_BOARD_WORDS]):
+        state[region + k] = ZERO
 
 
 @inline_helper
-def in_region(rules, words, region, cell):
+def in_region(params, state, region, cell):
     """Whether a cell is in a scratch bitboard: 0 or 1."""
-    return bit(words, region - (rules[R_BOARD] >> 6), cell)
+    return bit(state, region - (params[R_BOARD] >> 6), cell)
 
 
 @inline_helper
-def size_of_region(rules, words, base, region, cell):
+def size_of_region(params, state, base, region, cell):
     """Number of free cells connected with a free cell; leaves them in words[region:]."""
-    clear_region(rules, words, region)
-    set_bit(words, region - (rules[R_BOARD] >> 6), cell)
-    return spread(rules, words, base, region)
+    clear_region(params, state, region)
+    set_bit(state, region - (params[R_BOARD] >> 6), cell)
+    return spread(params, state, base, region)
 
 
 @helper
-def spread(rules, words, base, region):
+def spread(params, state, base, region):
     """Grow the bits at words[region:] to all free cells connected with them; returns their number.
 
     Words are grown one by one until nothing changes, forwards and backwards in turn, because a
     change travels through all words that lie ahead within one sweep.
     """
-    count = rules[R_BOARD_WORDS]
+    count = params[R_BOARD_WORDS]
     if count <= 2:
-        return spread_small(rules, words, base, region)
-    stride = rules[R_WIDTH] + 1
-    free = base + (rules[R_BOARD] >> 6)
+        return spread_small(params, state, base, region)
+    stride = params[R_WIDTH] + 1
+    free = base + (params[R_BOARD] >> 6)
     far, near = stride >> 6, np.uint64(stride & 63)
     back = U63 - near
     within = far == 0
@@ -235,12 +232,12 @@ def spread(rules, words, base, region):
         changed = False
         for j in range(count):
             k = j if forwards else count - 1 - j
-            allowed, at = words[free + k], region + k
-            before = words[at]
+            allowed, at = state[free + k], region + k
+            before = state[at]
             grown = before | (before << ONE) | (before >> ONE)
-            grown |= (words[at - 1] >> U63) | (words[at + 1] << U63)
-            grown |= (words[at - far] << near) | ((words[at - far - 1] >> ONE) >> back)
-            grown |= (words[at + far] >> near) | ((words[at + far + 1] << ONE) << back)
+            grown |= (state[at - 1] >> U63) | (state[at + 1] << U63)
+            grown |= (state[at - far] << near) | ((state[at - far - 1] >> ONE) >> back)
+            grown |= (state[at + far] >> near) | ((state[at + far + 1] << ONE) << back)
             grown &= allowed
             if grown == before:
                 continue
@@ -251,23 +248,23 @@ def spread(rules, words, base, region):
                 if within:
                     grown |= (seen << near) | (seen >> near)
                 grown &= allowed
-            words[at] = grown
+            state[at] = grown
             changed = True
         forwards = not forwards
     size = 0
     for k in range(count):
-        size += popcount(words[region + k])
+        size += popcount(state[region + k])
     return size
 
 
 @inline_helper
-def spread_small(rules, words, base, region):
+def spread_small(params, state, base, region):
     """The same for boards of at most two words, which stay in registers."""
-    free = base + (rules[R_BOARD] >> 6)
-    stride = np.uint64(rules[R_WIDTH] + 1)
+    free = base + (params[R_BOARD] >> 6)
+    stride = np.uint64(params[R_WIDTH] + 1)
     back = np.uint64(64) - stride
-    allowed_0, allowed_1 = words[free], words[free + 1]
-    now_0, now_1 = words[region], words[region + 1]
+    allowed_0, allowed_1 = state[free], state[free + 1]
+    now_0, now_1 = state[region], state[region + 1]
     seen_0, seen_1 = ~now_0, now_1
     while seen_0 != now_0 or seen_1 != now_1:
         seen_0, seen_1 = now_0, now_1
@@ -276,36 +273,36 @@ def spread_small(rules, words, base, region):
         wide_1 = (now_1 | now_1 << ONE | now_1 >> ONE | now_0 >> U63) & allowed_1
         now_0 = (wide_0 | wide_0 << stride | wide_0 >> stride | wide_1 << back) & allowed_0
         now_1 = (wide_1 | wide_1 << stride | wide_1 >> stride | wide_0 >> back) & allowed_1
-    words[region], words[region + 1] = now_0, now_1
+    state[region], state[region + 1] = now_0, now_1
     return popcount(now_0) + popcount(now_1)
 
 
 @helper
-def place_food(rules, words, i16, base, free):
+def place_food(params, state, i16, base, free):
     """Put food on the k-th of `free` free cells in row-major order, by one draw."""
-    k = draw(words, base + RNG, free)
-    at = base + (rules[R_BOARD] >> 6)
-    word = words[at]
+    k = draw(state, base + RNG, free)
+    at = base + (params[R_BOARD] >> 6)
+    word = state[at]
     count = popcount(word)
     while count <= k:
         k -= count
         at += 1
-        word = words[at]
+        word = state[at]
         count = popcount(word)
     for _ in range(k):
         word &= word - ONE
     cell = ((at - base) << 6) + popcount((word & (~word + ONE)) - ONE)
-    stride = rules[R_WIDTH] + 1
-    row = (cell - rules[R_BOARD]) // stride
+    stride = params[R_WIDTH] + 1
+    row = (cell - params[R_BOARD]) // stride
     i16[base * 4 + FOOD] = cell
     i16[base * 4 + FOOD_ROW] = row
-    i16[base * 4 + FOOD_COL] = cell - rules[R_BOARD] - row * stride
+    i16[base * 4 + FOOD_COL] = cell - params[R_BOARD] - row * stride
 
 
 @helper
-def cycle_cell(rules, k):
+def cycle_cell(params, k):
     """Row and column of place k on the fixed Hamiltonian cycle."""
-    height, width = rules[R_HEIGHT], rules[R_WIDTH]
+    height, width = params[R_HEIGHT], params[R_WIDTH]
     transposed = height & 1
     if transposed:
         height, width = width, height
@@ -323,31 +320,31 @@ def cycle_cell(rules, k):
 
 
 @helper
-def lay(rules, words, i16, base, place, row, col):
+def lay(params, state, i16, base, place, row, col):
     """Put one body cell on an empty part of the board; returns the cell."""
-    cell = rules[R_BOARD] + row * (rules[R_WIDTH] + 1) + col
-    i16[base * 4 + rules[R_RING] + place] = cell
-    clear_bit(words, base, cell)
+    cell = params[R_BOARD] + row * (params[R_WIDTH] + 1) + col
+    i16[base * 4 + params[R_RING] + place] = cell
+    clear_bit(state, base, cell)
     return cell
 
 
 @helper
-def lay_straight(rules, words, i16, base, row, col, heading):
+def lay_straight(params, state, i16, base, row, col, heading):
     """Put down three cells with the head at (row, col)."""
     down = (heading == 2) - (heading == 0)
     right = (heading == 1) - (heading == 3)
     for place in range(3):
-        lay(rules, words, i16, base, place, row - (2 - place) * down, col - (2 - place) * right)
+        lay(params, state, i16, base, place, row - (2 - place) * down, col - (2 - place) * right)
 
 
 @helper
-def lay_on_cycle(rules, words, i16, base, length, offset):
+def lay_on_cycle(params, state, i16, base, length, offset):
     """Put down a body along the cycle; returns the heading."""
-    cells = rules[R_CELLS]
+    cells = params[R_CELLS]
     previous, last = 0, 0
     for place in range(length):
-        row, col = cycle_cell(rules, (offset - (length - 1 - place)) % cells)
-        previous, last = last, lay(rules, words, i16, base, place, row, col)
+        row, col = cycle_cell(params, (offset - (length - 1 - place)) % cells)
+        previous, last = last, lay(params, state, i16, base, place, row, col)
     step = last - previous
     if step == 1:
         return 1

@@ -1,13 +1,21 @@
-"""Trying breaks on a sample of fires, compiled: only fires that a change can touch are burned."""
+"""Search for good breaks on a sample of fires; only fires that a change can affect are burned."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from briskrl.compiler.jit import helper, kernel
 from briskrl.envs.kernels.rng import draw
 from briskrl.envs.wildfire.kernels.spread import (
+    CUTS,
+    HEIGHT,
+    PINCHES,
+    REACH,
+    WIDTH,
     ZERO,
+    Breaks,
     burned_at,
     can_change,
     close_gates,
@@ -17,76 +25,78 @@ from briskrl.envs.wildfire.kernels.spread import (
     spread,
 )
 
-HEIGHT, WIDTH, CUTS, PINCHES, REACH, PAIRS = range(6)
-"""Places in `shape`."""
 NEAR = 2
-"""Half of the proposals move a break by at most so many rows and columns."""
+"""Half of the proposals move a break by at most this number of rows and columns."""
+
+
+class Sample(NamedTuple):
+    """A sample of F fires and what they burn with the present breaks."""
+
+    starts: np.ndarray
+    """(F,): ignition cells."""
+    weathers: np.ndarray
+    """(F,): weather scenarios."""
+    burned: np.ndarray
+    """Bitmaps of the burned cells of each fire, flat."""
+    losses: np.ndarray
+    """(F,): lost value."""
+    work: np.ndarray
+    """Scratch space like `burned`."""
+    unburnable: np.ndarray
+    """Bitmap of the cells that cannot burn."""
+    pairs: np.ndarray
+    """Ends (Q, 4) of moves that a break can stop without being either end, relative to it; flat."""
+
+
+class Proposals(NamedTuple):
+    """How new places for a break are drawn."""
+
+    legal: np.ndarray
+    """(cells,): where a break may be."""
+    weights: np.ndarray
+    """(cells,): cumulative."""
+    random: np.ndarray
+    """(1,): random state, which moves on."""
 
 
 @helper
-def burn_fire(
-    scratch, minutes, limits, offsets, gates, closed, shape, start, weather, value, burned, at
-):
+def burn_fire(grid, start, weather, burned, at):
     """Burn one fire; sets its bits from `at` on and returns the lost value."""
-    i32, f32, i8 = scratch, scratch.view(np.float32), scratch.view(np.int8)
-    width, reach, cells, count = shape[WIDTH], shape[REACH], gates.size, offsets.size
-    for j in range(closed.size):
+    for j in range(grid.closed.size):
         burned[at + j] = ZERO
-    if has_bit(closed, 0, start):
+    if has_bit(grid.closed, 0, start):
         return 0.0
-    found = spread(
-        i32,
-        f32,
-        i8,
-        0,
-        cells,
-        width,
-        reach,
-        minutes,
-        weather * cells * count,
-        offsets,
-        count,
-        gates,
-        start,
-        limits[weather],
-    )
-    first = burned_at(0, cells, width, reach)
+    found = spread(grid, start, weather)
+    i32 = grid.scratch
+    first = burned_at(0, grid.allowed.size, grid.shape[WIDTH], grid.shape[REACH])
     total = 0.0
     for m in range(found):
         cell = np.int64(i32[first + m])
-        total += value[cell]
+        total += grid.value[cell]
         set_bit(burned, at, cell)
-    forget(i32, f32, 0, cells, width, reach, found)
+    forget(grid, found)
     return total
 
 
 @helper
-def lay_breaks(gates, closed, base_closed, breaks, shape, stencil):
-    """Gates and closed cells with these breaks (M,) and no others."""
+def lay_breaks(grid, unburnable, breaks):
+    """Set the open directions and closed cells for these breaks (M,) and no others."""
+    shape, allowed, closed = grid.shape, grid.allowed, grid.closed
     for j in range(closed.size):
-        closed[j] = base_closed[j]
-    for cell in range(gates.size):
-        gates[cell] = np.uint32(0xFFFFFFFF)
+        closed[j] = unburnable[j]
+    for cell in range(allowed.size):
+        allowed[cell] = np.uint32(0xFFFFFFFF)
     for n in range(breaks.size):
         set_bit(closed, 0, breaks[n])
+    laid = Breaks(allowed, 0, closed, 0, grid.stencil)
     for n in range(breaks.size):
-        close_gates(
-            gates,
-            0,
-            closed,
-            0,
-            breaks[n],
-            shape[HEIGHT],
-            shape[WIDTH],
-            stencil,
-            shape[CUTS],
-            shape[PINCHES],
-        )
+        close_gates(laid, breaks[n], shape[HEIGHT], shape[WIDTH], shape[CUTS], shape[PINCHES])
 
 
 @helper
-def touches(burned, at, cell, shape, stencil):
+def touches(grid, burned, at, cell):
     """Whether a fire burned any cell that a break at `cell` keeps from going somewhere."""
+    shape, stencil = grid.shape, grid.stencil
     row, col = cell // shape[WIDTH], cell % shape[WIDTH]
     for n in range(shape[CUTS] + shape[PINCHES]):
         p = 3 * n if n < shape[CUTS] else 3 * shape[CUTS] + 5 * (n - shape[CUTS])
@@ -98,114 +108,61 @@ def touches(burned, at, cell, shape, stencil):
     return False
 
 
+@helper
+def may_change(grid, sample, at, cell):
+    """Whether a break at `cell` could change the fire whose bitmap begins at `at`."""
+    height, width = grid.shape[HEIGHT], grid.shape[WIDTH]
+    return can_change(
+        sample.burned, at, cell, height, width, sample.pairs, 0, sample.pairs.size // 4
+    )
+
+
 @kernel
-def burn_sample(
-    scratch,
-    minutes,
-    limits,
-    offsets,
-    gates,
-    closed,
-    base_closed,
-    shape,
-    stencil,
-    starts,
-    weathers,
-    value,
-    breaks,
-    burned,
-    losses,
-):
-    """Burn all fires with these breaks; keeps what each burned and returns the sum of losses."""
-    lay_breaks(gates, closed, base_closed, breaks, shape, stencil)
-    total = 0.0
-    for n in range(starts.size):
-        losses[n] = burn_fire(
-            scratch,
-            minutes,
-            limits,
-            offsets,
-            gates,
-            closed,
-            shape,
-            starts[n],
-            weathers[n],
-            value,
-            burned,
-            n * closed.size,
+def burn_sample(grid, sample, breaks):
+    """Burn all fires with these breaks; updates the sample and returns the sum of losses."""
+    lay_breaks(grid, sample.unburnable, breaks)
+    bits, total = grid.closed.size, 0.0
+    for n in range(sample.starts.size):
+        sample.losses[n] = burn_fire(
+            grid, sample.starts[n], sample.weathers[n], sample.burned, n * bits
         )
-        total += losses[n]
+        total += sample.losses[n]
     return total
 
 
 @kernel
-def try_cells(
-    scratch,
-    minutes,
-    limits,
-    offsets,
-    gates,
-    closed,
-    base_closed,
-    shape,
-    stencil,
-    starts,
-    weathers,
-    value,
-    breaks,
-    burned,
-    losses,
-    pairs,
-    candidates,
-    totals,
-    work,
-):
-    """Sum of losses (M,) with each candidate (M,) as one more break; `breaks` ends in a free place.
+def try_cells(grid, sample, breaks, candidates, totals):
+    """Sum of losses (M,) with each candidate (M,) as one more break.
 
-    The fires are known to burn `burned`, with `losses`, before the new break.
+    The last element of `breaks` is free for the candidate; the sample is that of the others.
     """
-    bits = closed.size
+    bits = grid.closed.size
     for m in range(candidates.size):
         breaks[breaks.size - 1] = candidates[m]
-        lay_breaks(gates, closed, base_closed, breaks, shape, stencil)
+        lay_breaks(grid, sample.unburnable, breaks)
         total = 0.0
-        for n in range(starts.size):
-            changed = can_change(
-                burned, n * bits, candidates[m], shape[HEIGHT], shape[WIDTH], pairs, 0, shape[PAIRS]
-            )
-            if changed:
-                total += burn_fire(
-                    scratch,
-                    minutes,
-                    limits,
-                    offsets,
-                    gates,
-                    closed,
-                    shape,
-                    starts[n],
-                    weathers[n],
-                    value,
-                    work,
-                    0,
-                )
+        for n in range(sample.starts.size):
+            if may_change(grid, sample, n * bits, candidates[m]):
+                total += burn_fire(grid, sample.starts[n], sample.weathers[n], sample.work, 0)
             else:
-                total += losses[n]
+                total += sample.losses[n]
         totals[m] = total
 
 
 @helper
-def proposed(random, breaks, slot, legal, weights, shape):
+def propose(grid, proposals, breaks, slot):
     """A legal free cell to move a break to: near it, or anywhere in proportion to weights.
 
-    Weights are cumulative. Returns -1 if the draw hits a cell that cannot be taken.
+    Returns -1 if the drawn cell cannot be taken.
     """
-    cell = breaks[slot]
+    legal, weights, random = proposals
+    height, width, cell = grid.shape[HEIGHT], grid.shape[WIDTH], breaks[slot]
     if draw(random, 0, 2) == 0:
-        row = cell // shape[WIDTH] + draw(random, 0, 2 * NEAR + 1) - NEAR
-        col = cell % shape[WIDTH] + draw(random, 0, 2 * NEAR + 1) - NEAR
-        if row < 0 or row >= shape[HEIGHT] or col < 0 or col >= shape[WIDTH]:
+        row = cell // width + draw(random, 0, 2 * NEAR + 1) - NEAR
+        col = cell % width + draw(random, 0, 2 * NEAR + 1) - NEAR
+        if row < 0 or row >= height or col < 0 or col >= width:
             return -1
-        new = row * shape[WIDTH] + col
+        new = row * width + col
     else:
         point = np.float64(draw(random, 0, 4294967296)) / 4294967296.0 * weights[weights.size - 1]
         new = np.int64(np.searchsorted(weights, point, side="right"))
@@ -219,76 +176,41 @@ def proposed(random, breaks, slot, legal, weights, shape):
 
 
 @kernel
-def search_swaps(
-    scratch,
-    minutes,
-    limits,
-    offsets,
-    gates,
-    closed,
-    base_closed,
-    shape,
-    stencil,
-    starts,
-    weathers,
-    value,
-    breaks,
-    burned,
-    losses,
-    pairs,
-    legal,
-    weights,
-    random,
-    work,
-    renewed,
-    budget,
-):
+def search_swaps(grid, sample, breaks, proposals, changed, budget):
     """Move breaks one at a time while the sum of losses does not rise.
 
-    Stops after `budget` simulated fires, or as many draws. Breaks, bitmaps and losses are kept up
-    to date; `renewed` (F,) and `work` are scratch space. Returns the number of simulated fires.
+    Stops after `budget` simulated fires, or as many draws. Breaks and sample are kept up to date;
+    `changed` (F,) is scratch space. Returns the number of simulated fires.
     """
-    bits, simulated, draws = closed.size, 0, 0
+    bits, simulated, draws = grid.closed.size, 0, 0
+    starts, losses = sample.starts, sample.losses
     while simulated < budget and draws < budget:
         draws += 1
-        slot = draw(random, 0, breaks.size)
-        new = proposed(random, breaks, slot, legal, weights, shape)
+        slot = draw(proposals.random, 0, breaks.size)
+        new = propose(grid, proposals, breaks, slot)
         if new < 0:
             continue
         old = breaks[slot]
         breaks[slot] = new
-        lay_breaks(gates, closed, base_closed, breaks, shape, stencil)
+        lay_breaks(grid, sample.unburnable, breaks)
         change = 0.0
         for n in range(starts.size):
-            renewed[n] = -1.0
+            changed[n] = -1.0
             at = n * bits
             if (
                 starts[n] == old
-                or touches(burned, at, old, shape, stencil)
-                or can_change(burned, at, new, shape[HEIGHT], shape[WIDTH], pairs, 0, shape[PAIRS])
+                or touches(grid, sample.burned, at, old)
+                or may_change(grid, sample, at, new)
             ):
-                renewed[n] = burn_fire(
-                    scratch,
-                    minutes,
-                    limits,
-                    offsets,
-                    gates,
-                    closed,
-                    shape,
-                    starts[n],
-                    weathers[n],
-                    value,
-                    work,
-                    at,
-                )
-                change += renewed[n] - losses[n]
+                changed[n] = burn_fire(grid, starts[n], sample.weathers[n], sample.work, at)
+                change += changed[n] - losses[n]
                 simulated += 1
         if change > 0.0:
             breaks[slot] = old
             continue
         for n in range(starts.size):
-            if renewed[n] >= 0.0:
-                losses[n] = renewed[n]
+            if changed[n] >= 0.0:
+                losses[n] = changed[n]
                 for j in range(bits):
-                    burned[n * bits + j] = work[n * bits + j]
+                    sample.burned[n * bits + j] = sample.work[n * bits + j]
     return simulated

@@ -1,4 +1,4 @@
-"""The fires of one landscape, compiled: what they burn, when, and along which paths."""
+"""The fires of one landscape: what they burn, when, and along which paths."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import numpy as np
 
 from briskrl.compiler.jit import helper, kernel
 from briskrl.envs.wildfire.kernels.spread import (
+    CUTS,
+    HEIGHT,
     NONE,
+    PINCHES,
+    REACH,
+    WIDTH,
     ZERO,
+    Breaks,
     arrivals_at,
     burned_at,
     close_gates,
@@ -20,19 +26,23 @@ from briskrl.envs.wildfire.kernels.spread import (
 
 
 @helper
-def find_parents(i32, f32, base, cells, width, reach, minutes, row, offsets, count, allowed, found):
+def find_parents(grid, weather, found):
     """Write where fire came from into each burned cell; the smallest cell of equally early ones.
 
-    The ignition has no parent. Cells that were not burned keep whatever stood there.
+    The ignition has no parent. Cells that were not burned keep their old entries.
     """
-    arrivals = arrivals_at(base, width, reach)
-    burned = burned_at(base, cells, width, reach)
-    parents = parents_at(base, cells, width, reach)
+    i32, f32 = grid.scratch, grid.scratch.view(np.float32)
+    cells, width, reach = grid.allowed.size, grid.shape[WIDTH], grid.shape[REACH]
+    count, minutes, offsets = grid.offsets.size, grid.minutes, grid.offsets
+    row = weather * cells * count
+    arrivals = arrivals_at(0, width, reach)
+    burned = burned_at(0, cells, width, reach)
+    parents = parents_at(0, cells, width, reach)
     for n in range(found):
         i32[parents + i32[burned + n]] = NONE
     for n in range(found):
         cell = np.int64(i32[burned + n])
-        gates, time = allowed[cell], f32[arrivals + cell]
+        gates, time = grid.allowed[cell], f32[arrivals + cell]
         for k in range(count):
             new = time + minutes[row + cell * count + k]
             to = cell + offsets[k]
@@ -43,12 +53,13 @@ def find_parents(i32, f32, base, cells, width, reach, minutes, row, offsets, cou
 
 
 @helper
-def add_downstream(i32, base, cells, width, reach, found, value, protects, through):
-    """Add what lies downstream of each burned cell: its value, and the ends of paths through it.
+def add_downstream(grid, found, protects, through):
+    """Sum what lies downstream of each burned cell: its value, and the ends of paths through it.
 
-    Works from the ends of the tree inwards: a cell is done when all its children are.
+    Works from the leaves of the tree inward: a cell is done when all its children are.
     """
-    burned = burned_at(base, cells, width, reach)
+    i32, cells, value = grid.scratch, grid.allowed.size, grid.value
+    burned = burned_at(0, cells, grid.shape[WIDTH], grid.shape[REACH])
     parents, counts = burned + cells, burned + 2 * cells
     for n in range(found):
         i32[counts + i32[burned + n]] = 0
@@ -73,138 +84,71 @@ def add_downstream(i32, base, cells, width, reach, found, value, protects, throu
 
 
 @kernel
-def open_gates(allowed, closed, treated, burnable, shape, stencil):
-    """Write the open directions (cells,) that the breaks `treated` leave; bits of closed cells."""
-    height, width, cuts, pinches = shape[0], shape[1], shape[2], shape[3]
+def open_gates(grid, treated, burnable):
+    """Write the closed cells and the open directions (cells,) that the breaks `treated` leave."""
+    shape, allowed, closed = grid.shape, grid.allowed, grid.closed
     closed[:] = ZERO
     for cell in range(allowed.size):
         allowed[cell] = np.uint32(0xFFFFFFFF)
         if treated[cell] or not burnable[cell]:
             set_bit(closed, 0, cell)
+    breaks = Breaks(allowed, 0, closed, 0, grid.stencil)
     for cell in range(allowed.size):
         if treated[cell]:
-            close_gates(allowed, 0, closed, 0, cell, height, width, stencil, cuts, pinches)
+            close_gates(breaks, cell, shape[HEIGHT], shape[WIDTH], shape[CUTS], shape[PINCHES])
 
 
 @kernel
-def burn_fires(
-    scratch,
-    minutes,
-    limits,
-    offsets,
-    allowed,
-    closed,
-    shape,
-    starts,
-    weathers,
-    value,
-    hits,
-    counts,
-    losses,
-):
+def burn_fires(grid, starts, weathers, hits, counts, losses):
     """Burn fires one after another: burned cells and lost value of each, and hits per cell."""
-    i32, f32, i8 = scratch, scratch.view(np.float32), scratch.view(np.int8)
-    width, reach, cells, count = shape[1], shape[4], allowed.size, offsets.size
-    burned = burned_at(0, cells, width, reach)
+    i32, value = grid.scratch, grid.value
+    burned = burned_at(0, grid.allowed.size, grid.shape[WIDTH], grid.shape[REACH])
     for n in range(starts.size):
         counts[n], losses[n] = 0, 0.0
-        if has_bit(closed, 0, starts[n]):
+        if has_bit(grid.closed, 0, starts[n]):
             continue
-        row, limit = weathers[n] * cells * count, limits[weathers[n]]
-        found = spread(
-            i32,
-            f32,
-            i8,
-            0,
-            cells,
-            width,
-            reach,
-            minutes,
-            row,
-            offsets,
-            count,
-            allowed,
-            starts[n],
-            limit,
-        )
+        found = spread(grid, starts[n], weathers[n])
         counts[n] = found
         for m in range(found):
             cell = i32[burned + m]
             losses[n] += value[cell]
             hits[cell] += 1
-        forget(i32, f32, 0, cells, width, reach, found)
+        forget(grid, found)
 
 
 @kernel
-def trace_fires(
-    scratch, minutes, limits, offsets, allowed, closed, shape, starts, weathers, value, sums, work
-):
+def trace_fires(grid, starts, weathers, sums, work):
     """Add over fires, per cell (2, cells): value downstream, and paths through; work is scratch."""
-    i32, f32, i8 = scratch, scratch.view(np.float32), scratch.view(np.int8)
-    width, reach, cells, count = shape[1], shape[4], allowed.size, offsets.size
-    burned = burned_at(0, cells, width, reach)
+    i32 = grid.scratch
+    burned = burned_at(0, grid.allowed.size, grid.shape[WIDTH], grid.shape[REACH])
     for n in range(starts.size):
-        if has_bit(closed, 0, starts[n]):
+        if has_bit(grid.closed, 0, starts[n]):
             continue
-        row, limit = weathers[n] * cells * count, limits[weathers[n]]
-        found = spread(
-            i32,
-            f32,
-            i8,
-            0,
-            cells,
-            width,
-            reach,
-            minutes,
-            row,
-            offsets,
-            count,
-            allowed,
-            starts[n],
-            limit,
-        )
-        find_parents(i32, f32, 0, cells, width, reach, minutes, row, offsets, count, allowed, found)
-        add_downstream(i32, 0, cells, width, reach, found, value, work[0], work[1])
+        found = spread(grid, starts[n], weathers[n])
+        find_parents(grid, weathers[n], found)
+        add_downstream(grid, found, work[0], work[1])
         for m in range(found):
             cell = i32[burned + m]
             sums[0, cell] += work[0, cell]
             sums[1, cell] += work[1, cell]
-        forget(i32, f32, 0, cells, width, reach, found)
+        forget(grid, found)
 
 
 @kernel
-def burn_one(
-    scratch, minutes, limits, offsets, allowed, closed, shape, start, weather, arrival, parent
-):
+def burn_one(grid, start, weather, arrival, parent):
     """Burn one fire: arrival minutes (cells,), NaN where it does not come, and predecessors."""
-    i32, f32, i8 = scratch, scratch.view(np.float32), scratch.view(np.int8)
-    width, reach, cells, count = shape[1], shape[4], allowed.size, offsets.size
+    i32, f32 = grid.scratch, grid.scratch.view(np.float32)
+    cells, width, reach = grid.allowed.size, grid.shape[WIDTH], grid.shape[REACH]
     arrival[:] = np.nan
     parent[:] = NONE
-    if has_bit(closed, 0, start):
+    if has_bit(grid.closed, 0, start):
         return
-    row = weather * cells * count
-    found = spread(
-        i32,
-        f32,
-        i8,
-        0,
-        cells,
-        width,
-        reach,
-        minutes,
-        row,
-        offsets,
-        count,
-        allowed,
-        start,
-        limits[weather],
-    )
-    find_parents(i32, f32, 0, cells, width, reach, minutes, row, offsets, count, allowed, found)
+    found = spread(grid, start, weather)
+    find_parents(grid, weather, found)
     burned, arrivals = burned_at(0, cells, width, reach), arrivals_at(0, width, reach)
     parents = parents_at(0, cells, width, reach)
     for m in range(found):
         cell = i32[burned + m]
         arrival[cell] = f32[arrivals + cell]
         parent[cell] = i32[parents + cell]
-    forget(i32, f32, 0, cells, width, reach, found)
+    forget(grid, found)

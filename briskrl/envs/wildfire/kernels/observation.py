@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from briskrl.compiler.jit import helper, inline_helper, kernel
-from briskrl.envs.kernels.step_loop import at_address
-from briskrl.envs.wildfire.kernels.episode import (
+from briskrl.envs.kernels.parallel_step import at_address
+from briskrl.envs.wildfire.kernels.layout import (
     BUDGET,
     CHANNEL_BUDGET,
     CHANNEL_LEGAL,
@@ -28,11 +28,11 @@ from briskrl.envs.wildfire.kernels.spread import has_bit
 
 
 @helper
-def show(rules, pool, treated, at, land, budget, shown, to):
+def show(params, pool, treated, at, land, budget, shown, to):
     """Write the planes (C, H, W) of a landscape with these treated cells, from `to` on.
 
     Args:
-        rules: Settings.
+        params: Settings.
         pool: Landscapes.
         treated: Words with one bit per cell, from `at` on; bits of cells that cannot burn may be
             set or not.
@@ -42,12 +42,12 @@ def show(rules, pool, treated, at, land, budget, shown, to):
         shown: Where to write.
         to: See shown.
     """
-    cells = rules[R_CELLS]
-    planes, pool32 = rules[P_PLANES] + land * rules[R_STATIC] * cells, pool.view(np.float32)
+    cells = params[R_CELLS]
+    planes, pool32 = params[P_PLANES] + land * params[R_STATIC] * cells, pool.view(np.float32)
     sets = pool.view(np.uint64)
-    shut, open_ = rules[P_CLOSED] + land * rules[R_BITS], rules[P_LEGAL] + land * rules[R_BITS]
-    for c in range(rules[R_CHANNELS]):
-        code, first = rules[R_CHANNEL + c], to + c * cells
+    shut, open_ = params[P_CLOSED] + land * params[R_BITS], params[P_LEGAL] + land * params[R_BITS]
+    for c in range(params[R_CHANNELS]):
+        code, first = params[R_CHANNEL + c], to + c * cells
         if code >= 0:
             from_ = planes + code * cells
             for cell in range(cells):
@@ -73,52 +73,52 @@ def budget_left(i32, base):
 
 
 @helper
-def observe(rules, pool, words, i32, base, shown, at):
+def observe_episode(params, pool, state, i32, base, shown, at):
     """Write the planes of one episode, (C, H, W) from `at` on."""
-    land, closed = np.int64(i32[base * 2 + LAND]), base + rules[R_ROW_CLOSED]
-    show(rules, pool, words, closed, land, budget_left(i32, base), shown, at)
+    land, closed = np.int64(i32[base * 2 + LAND]), base + params[R_ROW_CLOSED]
+    show(params, pool, state, closed, land, budget_left(i32, base), shown, at)
 
 
 @kernel
-def write_masks(rules, words, place_of, mask):
+def write_masks(params, state, place_of, mask):
     """Which cells may be treated (N, cells), from the place of a bitmap in each row."""
     for i in range(mask.shape[0]):
-        at = i * rules[R_ROW] + rules[place_of]
+        at = i * params[R_ROW] + params[place_of]
         for cell in range(mask.shape[1]):
-            mask[i, cell] = has_bit(words, at, cell)
+            mask[i, cell] = has_bit(state, at, cell)
 
 
 @kernel
-def write_codes(rules, words, codes):
+def write_codes(params, state, codes):
     """Each episode in short (N, 1 + bits): landscape and budget left in one word, closed cells."""
-    i32, halves, reals = words.view(np.int32), codes.view(np.int32), codes.view(np.float32)
+    i32, halves, reals = state.view(np.int32), codes.view(np.int32), codes.view(np.float32)
     for i in range(codes.shape[0]):
-        base = i * rules[R_ROW]
+        base = i * params[R_ROW]
         halves[i, 0] = i32[base * 2 + LAND]
         reals[i, 1] = budget_left(i32, base)
-        for j in range(rules[R_BITS]):
-            codes[i, 1 + j] = words[base + rules[R_ROW_CLOSED] + j]
+        for j in range(params[R_BITS]):
+            codes[i, 1 + j] = state[base + params[R_ROW_CLOSED] + j]
 
 
 @kernel
-def read_planes(rules, codes, obs):
+def read_planes(params, codes, obs):
     """The planes (B, C, H, W) that codes stand for."""
-    pool = at_address(rules, rules[R_POOL])
+    pool = at_address(params, params[R_POOL])
     halves, reals = codes.view(np.int32), codes.view(np.float32)
     flat, shown = codes.reshape(codes.size), obs.reshape(obs.size)
     for i in range(codes.shape[0]):
         first = i * codes.shape[1] + 1
         land = np.int64(halves[i, 0])
-        show(rules, pool, flat, first, land, reals[i, 1], shown, i * (obs.size // codes.shape[0]))
+        show(params, pool, flat, first, land, reals[i, 1], shown, i * (obs.size // codes.shape[0]))
 
 
 @kernel
-def read_masks(rules, codes, mask):
+def read_masks(params, codes, mask):
     """The legal cells (B, H * W) that codes stand for."""
-    sets = at_address(rules, rules[R_POOL]).view(np.uint64)
+    sets = at_address(params, params[R_POOL]).view(np.uint64)
     halves, flat = codes.view(np.int32), codes.reshape(codes.size)
     for i in range(codes.shape[0]):
-        open_ = rules[P_LEGAL] + np.int64(halves[i, 0]) * rules[R_BITS]
+        open_ = params[P_LEGAL] + np.int64(halves[i, 0]) * params[R_BITS]
         closed = i * codes.shape[1] + 1
         for cell in range(mask.shape[1]):
             mask[i, cell] = has_bit(sets, open_, cell) and not has_bit(flat, closed, cell)

@@ -14,6 +14,8 @@ all arrivals are the fill, which lies just above the duration, and all buckets a
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from briskrl.compiler.jit import helper, inline_helper
@@ -27,6 +29,8 @@ IGNITION = 100
 """In place of the direction that fire came in, where it began; -1 is where there is no fire."""
 SCRATCH_FILL = 0
 SCRATCH_SCALARS = 16
+HEIGHT, WIDTH, CUTS, PINCHES, REACH = range(5)
+"""Places in the shape of a FireGrid."""
 
 
 def margin(width, reach):
@@ -101,49 +105,78 @@ def enqueue(i32, after, before, heads, cell, place):
     i32[heads + place] = cell
 
 
+class FireMemory(NamedTuple):
+    """Where one fire is computed."""
+
+    i32: np.ndarray
+    """The memory as integers."""
+    f32: np.ndarray
+    """The same as floats."""
+    i8: np.ndarray
+    """The same as bytes."""
+    lists: int
+    """Word of the lane's list of burned cells; its links and buckets lie around it."""
+    arrivals: int
+    """Word of the first arrival time."""
+    ways: int
+    """Byte of the first direction; each burned cell gets the one that fire came in."""
+    cells: int
+    """Cells of the grid."""
+
+
+class Edges(NamedTuple):
+    """The graph that fires spread on."""
+
+    minutes: np.ndarray
+    """Edge times; those of cell c, direction k are at row + c * K + k."""
+    row: int
+    offsets: np.ndarray
+    """How far in cells each direction leads; that of direction k is at turn + k."""
+    turn: int
+    directions: int
+    """Number of directions, K."""
+    allowed: np.ndarray
+    """Bits of the directions that breaks leave open; those of cell c are at gate + c."""
+    gate: int
+
+
+class FireGrid(NamedTuple):
+    """One landscape, ready to burn in the scratch space of one thread."""
+
+    scratch: np.ndarray
+    """int32."""
+    minutes: np.ndarray
+    """Edge times of all weather scenarios (B, cells, K), flat."""
+    limits: np.ndarray
+    """(B,): duration of fires in minutes, float32."""
+    offsets: np.ndarray
+    """(K,): how far in cells each direction leads."""
+    allowed: np.ndarray
+    """(cells,): bits of the directions that breaks leave open."""
+    closed: np.ndarray
+    """Bitmap of the cells that are treated or cannot burn."""
+    shape: np.ndarray
+    """(5,): see HEIGHT, WIDTH, CUTS, PINCHES, REACH."""
+    stencil: np.ndarray
+    """A compass's cuts and, behind them, its pinches, flat."""
+    value: np.ndarray
+    """(cells,)"""
+
+
 @helper
-def flood(
-    i32,
-    f32,
-    i8,
-    lists,
-    cells,
-    arrivals,
-    ways,
-    minutes,
-    row,
-    offsets,
-    turn,
-    count,
-    allowed,
-    gate,
-    limit,
-    found,
-    waiting,
-    bucket,
-):
+def flood(fire, edges, limit, found, waiting, bucket):
     """Expand what waits in the buckets until nothing does; returns the number of burned cells.
 
     Args:
-        i32: Memory as integers.
-        f32: The same as floats.
-        i8: The same as bytes.
-        lists: Word of the lane's list of burned cells, which its links and buckets lie around.
-        cells: Cells of the grid.
-        arrivals: Word of the first arrival time.
-        ways: Byte of the first direction; each burned cell gets the one that fire came in.
-        minutes: Edge times; those of cell c, direction k are at row + c * count + k.
-        row: See minutes.
-        offsets: How far in cells each direction leads; that of direction k is at turn + k.
-        turn: See offsets.
-        count: K.
-        allowed: Bits of the directions that breaks leave open; those of cell c are at gate + c.
-        gate: See allowed.
+        fire: See FireMemory.
+        edges: See Edges.
         limit: Duration in minutes, float32.
         found: Cells in the list so far.
         waiting: Cells in buckets.
         bucket: The first bucket that may hold any.
     """
+    i32, f32, i8, lists, arrivals, ways, cells = fire
+    minutes, row, offsets, turn, count, allowed, gate = edges
     fill, scale = fill_of(limit), scale_of(limit)
     after, before, heads = lists - 2 * cells, lists - cells, lists + 3 * cells
     while waiting > 0:
@@ -190,101 +223,44 @@ def flood(
 
 
 @helper
-def ignite(
-    i32,
-    f32,
-    i8,
-    lists,
-    cells,
-    arrivals,
-    ways,
-    minutes,
-    row,
-    offsets,
-    turn,
-    count,
-    allowed,
-    gate,
-    start,
-    limit,
-):
+def ignite(fire, edges, start, limit):
     """Burn from a cell that can burn, over cells that all hold the fill; see `flood`."""
-    f32[arrivals + start] = np.float32(0.0)
-    i8[ways + start] = IGNITION
+    i32, lists, cells = fire.i32, fire.lists, fire.cells
+    fire.f32[fire.arrivals + start] = np.float32(0.0)
+    fire.i8[fire.ways + start] = IGNITION
     i32[lists] = start
     enqueue(i32, lists - 2 * cells, lists - cells, lists + 3 * cells, start, 0)
-    return flood(
-        i32,
-        f32,
-        i8,
-        lists,
-        cells,
-        arrivals,
-        ways,
-        minutes,
-        row,
-        offsets,
-        turn,
-        count,
-        allowed,
-        gate,
-        limit,
-        1,
-        1,
-        0,
-    )
+    return flood(fire, edges, limit, 1, 1, 0)
 
 
 @helper
-def spread(
-    i32,
-    f32,
-    i8,
-    base,
-    cells,
-    width,
-    reach,
-    minutes,
-    row,
-    offsets,
-    count,
-    allowed,
-    start,
-    limit,
-):
-    """Burn from `start` within a lane's scratch space; returns the number of burned cells.
+def spread(grid, start, weather):
+    """Burn from `start` in the scratch space of a grid; returns the number of burned cells.
 
-    `forget` must follow. See `flood` for the arguments; `base` is the lane's first word.
+    `forget` must follow.
     """
+    i32, f32, i8 = grid.scratch, grid.scratch.view(np.float32), grid.scratch.view(np.int8)
+    cells, width, reach = grid.allowed.size, grid.shape[WIDTH], grid.shape[REACH]
+    count, limit = grid.offsets.size, grid.limits[weather]
     fill = fill_of(limit)
-    if f32[base + SCRATCH_FILL] != fill:
-        clear_scratch(i32, f32, base, cells, width, reach, fill)
+    if f32[SCRATCH_FILL] != fill:
+        clear_scratch(i32, f32, 0, cells, width, reach, fill)
+    lists, arrivals = burned_at(0, cells, width, reach), arrivals_at(0, width, reach)
+    fire = FireMemory(i32, f32, i8, lists, arrivals, ways_at(0, cells, width, reach), cells)
+    row = weather * cells * count
     return ignite(
-        i32,
-        f32,
-        i8,
-        burned_at(base, cells, width, reach),
-        cells,
-        arrivals_at(base, width, reach),
-        ways_at(base, cells, width, reach),
-        minutes,
-        row,
-        offsets,
-        0,
-        count,
-        allowed,
-        0,
-        start,
-        limit,
+        fire, Edges(grid.minutes, row, grid.offsets, 0, count, grid.allowed, 0), start, limit
     )
 
 
 @helper
-def forget(i32, f32, base, cells, width, reach, found):
-    """Set the burned cells of the last fire back; whoever needs arrivals reads them before."""
-    fill = f32[base + SCRATCH_FILL]
-    arrivals = arrivals_at(base, width, reach)
-    burned = burned_at(base, cells, width, reach)
+def forget(grid, found):
+    """Reset the burned cells of the last fire; read its arrival times before."""
+    i32, f32 = grid.scratch, grid.scratch.view(np.float32)
+    cells, width, reach = grid.allowed.size, grid.shape[WIDTH], grid.shape[REACH]
+    fill = f32[SCRATCH_FILL]
+    arrivals = arrivals_at(0, width, reach)
+    burned = burned_at(0, cells, width, reach)
     for n in range(found):
         f32[arrivals + i32[burned + n]] = fill
 
@@ -307,22 +283,32 @@ def has_bit(bits, at, cell):
     return (bits[at + (cell >> 6)] >> np.uint64(cell & 63)) & ONE != ZERO
 
 
+class Breaks(NamedTuple):
+    """The breaks of a landscape and what they stop."""
+
+    allowed: np.ndarray
+    """Open directions, bits; those of cell c are at gate + c."""
+    gate: int
+    closed: np.ndarray
+    """Bits of the cells that cannot burn or are treated, from `at` on."""
+    at: int
+    stencil: np.ndarray
+    """A compass's cuts and, behind them, its pinches, flat from element 0 on."""
+
+
 @helper
-def close_gates(allowed, gate, closed, at, cell, height, width, stencil, cuts, pinches):
-    """Close every direction that a break at `cell` stops.
+def close_gates(breaks, cell, height, width, cuts, pinches):
+    """Close every direction that a break at `cell`, which is closed already, stops.
 
     Args:
-        allowed: Open directions, bits; those of cell c are at gate + c.
-        gate: See allowed.
-        closed: Bits of the cells that cannot burn or are treated, this one included, from `at` on.
-        at: See closed.
+        breaks: See Breaks; written to.
         cell: The treated cell.
         height: Rows.
         width: Columns.
-        stencil: A compass's cuts and, behind them, its pinches, flat from element 0 on.
         cuts: Number of cuts.
         pinches: Number of pinches.
     """
+    allowed, gate, closed, at, stencil = breaks
     row, col = cell // width, cell % width
     for n in range(cuts):
         r, c = row + stencil[3 * n], col + stencil[3 * n + 1]
@@ -339,7 +325,7 @@ def close_gates(allowed, gate, closed, at, cell, height, width, stencil, cuts, p
 
 @helper
 def can_change(burned, at, cell, height, width, pairs, first, count):
-    """Whether a fire that burned these cells could end otherwise with a break at `cell`.
+    """Whether a break at `cell` could change a fire that burned these cells.
 
     It can if it burned the cell, or both ends of a move that the break may stop: fire can pass
     over a corner of a cell that it does not reach in time.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,81 +9,50 @@ from briskrl.core.types import Ints
 from briskrl.envs.wildfire.directions import Compass
 from briskrl.envs.wildfire.fuels import Reals
 from briskrl.envs.wildfire.kernels import break_search as k
-from briskrl.envs.wildfire.simulate import Fires, Scene, new_scratch
+from briskrl.envs.wildfire.simulate import Fires, Scene, new_grid
 
 
 class Trials:
     """Tries breaks on one sample of fires."""
 
     def __init__(self, scene: Scene, fires: Fires) -> None:
-        landscape, points = scene.landscape, scene.compass
-        height, width = landscape.shape
-        self._pairs = stopped_pairs(points)
-        shape = [height, width, len(points.cuts), len(points.pinches), points.reach]
-        words = -(-landscape.cells // 64)
-        closed = bits_of(~scene.burnable)
+        burned = np.zeros(len(fires) * -(-scene.landscape.cells // 64), np.uint64)
         self.scene = scene
         self._fires = fires
-        self._burned = np.zeros(len(fires) * words, np.uint64)
-        self._work = np.zeros_like(self._burned)
-        self._losses = np.zeros(len(fires))
-        self._common: tuple[NDArray[Any], ...] = (
-            new_scratch(landscape.cells, width, points.reach),
-            scene.tables.minutes.ravel(),
-            scene.limits,
-            points.rows * width + points.cols,
-            np.zeros(landscape.cells, np.uint32),
-            closed.copy(),
-            closed,
-            np.array([*shape, len(self._pairs)], np.int64),
-            np.concatenate([points.cuts.ravel(), points.pinches.ravel()]),
-            fires.cell,
-            fires.weather,
-            scene.value,
+        self._grid = new_grid(scene)
+        self._sample = k.Sample(
+            starts=fires.cell,
+            weathers=fires.weather,
+            burned=burned,
+            losses=np.zeros(len(fires)),
+            work=np.zeros_like(burned),
+            unburnable=bits_of(~scene.burnable),
+            pairs=stopped_pairs(scene.compass).ravel(),
         )
 
     def loss(self, breaks: Ints) -> float:
-        """Mean lost value of the sample with these breaks; the next trials start from them."""
-        total = k.burn_sample(*self._common, breaks, self._burned, self._losses)
+        """Mean lost value of the sample with these breaks; `with_each` and `swap` start there."""
+        total = k.burn_sample(self._grid, self._sample, breaks)
         return float(total) / len(self._fires)
 
     def with_each(self, breaks: Ints, candidates: Ints) -> Reals:
-        """Mean lost value with each candidate (M,) added to the breaks that `loss` was told."""
+        """Mean lost value with each candidate (M,) added to the breaks last given to `loss`."""
         totals = np.zeros(len(candidates))
-        k.try_cells(
-            *self._common,
-            np.append(breaks, 0),
-            self._burned,
-            self._losses,
-            self._pairs.ravel(),
-            candidates,
-            totals,
-            self._work,
-        )
+        k.try_cells(self._grid, self._sample, np.append(breaks, 0), candidates, totals)
         return totals / len(self._fires)
 
     def swap(self, breaks: Ints, weights: Reals, random: NDArray[np.uint64], budget: int) -> int:
         """Improve breaks in place by moving one at a time; returns how many fires were burned.
 
         Args:
-            breaks: Those that `loss` was told.
+            breaks: Those last given to `loss`.
             weights: How likely each cell is to be proposed, (cells,).
             random: One word of random state, which moves on.
             budget: Fires to burn.
         """
-        done: int = k.search_swaps(
-            *self._common,
-            breaks,
-            self._burned,
-            self._losses,
-            self._pairs.ravel(),
-            self.scene.legal,
-            np.cumsum(weights),
-            random,
-            self._work,
-            np.zeros(len(self._fires)),
-            budget,
-        )
+        proposals = k.Proposals(self.scene.legal, np.cumsum(weights), random)
+        changed = np.zeros(len(self._fires))
+        done: int = k.search_swaps(self._grid, self._sample, breaks, proposals, changed, budget)
         return done
 
 

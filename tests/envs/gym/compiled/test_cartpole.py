@@ -208,5 +208,5 @@ def test_what_is_drawn_is_gymnasiums_own_picture(monkeypatch: pytest.MonkeyPatch
         play(ours, actions)
         play(sync, actions)
         assert ours.render() is None
-        ours.draw_as("rgb_array")
+        ours.set_render_mode("rgb_array")
         assert ours.render() == tuple(sync.render())

@@ -1,4 +1,4 @@
-"""The compiled loop over the envs of a batch, with NumPy's random numbers.
+"""What compiled Gymnasium environments share: memory, counters and NumPy's random numbers.
 
 `state` has one row of 64-bit words per env: the four words of NumPy's PCG64 (128 bits of state and
 128 of increment), counters, the return so far, and from STATE on the float64 state variables of the
@@ -7,12 +7,12 @@ environment. `params` holds the settings; from R_OWN on, those of the environmen
 
 from __future__ import annotations
 
-from types import FunctionType
+from typing import NamedTuple
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inline_helper, kernel
-from briskrl.envs.kernels.episode_log import record, tick
+from briskrl.compiler.jit import inline_helper, kernel
+from briskrl.envs.kernels.episode_log import record
 
 STATE_HIGH, STATE_LOW, INC_HIGH, INC_LOW, COUNTERS, RETURN, STATE = range(7)
 STEPS = 2 * COUNTERS
@@ -24,7 +24,6 @@ R_MAX_STEPS, R_NUM_ACTIONS, R_INVALID, R_OWN = range(4)
 """Indices in `params`: the time limit (0 for none), the number of actions, and the word of `state`
 that is set to env + 1 if an env gets an invalid action."""
 
-SAME_STEP, NEXT_STEP, DISABLED, RESET, LOOK = range(5)
 TERMINATED, TRUNCATED = 1, 2
 """Why an episode ends, as in the other backends."""
 
@@ -70,96 +69,59 @@ def draw_uniforms(state, low, high, out):
         out[k] = draw_uniform(state, 0, low, high)
 
 
-@helper
-def clear(f64, i32, i16, base):
+class Memory(NamedTuple):
+    """The arrays of a batch; all but `params` are views of the same memory."""
+
+    params: np.ndarray
+    state: np.ndarray
+    f64: np.ndarray
+    i32: np.ndarray
+
+
+@inline_helper
+def open_memory(params, state):
+    """The arrays of a batch."""
+    return Memory(params, state, state.view(np.float64), state.view(np.int32))
+
+
+@inline_helper
+def clear_counters(m, base):
     """Reset the counters for a new episode."""
-    i32[base * 2 + STEPS] = 0
-    i16[base * 4 + ENDED] = 0
-    f64[base + RETURN] = 0.0
+    m.i32[base * 2 + STEPS] = 0
+    m.f64[base + RETURN] = 0.0
 
 
-def step(
-    params,
-    state,
-    log,
-    actions,
-    obs,
-    reward,
-    terminated,
-    truncated,
-    final_obs,
-    low,
-    high,
-    lane,
-    mode,
-):
-    """Step the envs low..high-1 in the given mode and write their transitions.
-
-    ROW, OBS, `advance`, `begin` and `observe` belong to one environment; see `step_of`.
-    """
-    f64, i32, i16 = state.view(np.float64), state.view(np.int32), state.view(np.int16)
-    shown, final = obs.reshape(obs.size), final_obs.reshape(final_obs.size)
-    if mode < RESET:
-        tick(log, lane)
-    for i in range(low, high):
-        base = i * ROW  # noqa: F821
-        cause = 0
-        if mode == LOOK:
-            pass
-        elif i16[base * 4 + ENDED] != 0:
-            if mode == DISABLED:
-                continue
-            begin(state, f64, base)  # noqa: F821
-            clear(f64, i32, i16, base)
-            reward[i], terminated[i], truncated[i] = 0.0, False, False
-        elif mode == RESET:
-            continue
-        elif actions[i] < 0 or actions[i] >= params[R_NUM_ACTIONS]:
-            state[params[R_INVALID]] = i + 1
-            continue
-        else:
-            gain, over = advance(params, f64, base + STATE, actions[i])  # noqa: F821
-            steps = np.int64(i32[base * 2 + STEPS]) + 1
-            i32[base * 2 + STEPS] = steps
-            f64[base + RETURN] += gain
-            # An episode that terminates in its last allowed step counts as terminated.
-            if over:
-                cause = TERMINATED
-            elif steps >= params[R_MAX_STEPS] and params[R_MAX_STEPS] > 0:
-                cause = TRUNCATED
-            reward[i], terminated[i], truncated[i] = gain, over, cause == TRUNCATED
-        if cause != 0:
-            i16[base * 4 + ENDED] = 1
-            total = f64[base + RETURN]
-            record(log, lane, i, i32[base * 2 + STEPS], total, total, False, cause)
-            if mode == SAME_STEP:
-                observe(f64, base + STATE, final, i * OBS)  # noqa: F821
-                begin(state, f64, base)  # noqa: F821
-                clear(f64, i32, i16, base)
-        observe(f64, base + STATE, shown, i * OBS)  # noqa: F821
+@inline_helper
+def is_invalid(m, i, action):
+    """Whether an action of env i is out of range; if so, reports it."""
+    if action >= 0 and action < m.params[R_NUM_ACTIONS]:
+        return False
+    m.state[m.params[R_INVALID]] = i + 1
+    return True
 
 
-def step_of(advance, begin, observe, *, num_state, num_obs):
-    """The compiled `step` of an environment, made of its inlined functions.
+@inline_helper
+def end_step(m, base, reward, terminated):
+    """Count a step; returns the reward, the cause of the end or 0, and `terminated`."""
+    steps = np.int64(m.i32[base * 2 + STEPS]) + 1
+    m.i32[base * 2 + STEPS] = steps
+    m.f64[base + RETURN] += reward
+    cause = 0
+    # An episode that terminates in its last allowed step counts as terminated.
+    if terminated:
+        cause = TERMINATED
+    elif steps >= m.params[R_MAX_STEPS] and m.params[R_MAX_STEPS] > 0:
+        cause = TRUNCATED
+    return reward, cause, terminated
 
-    Args:
-        advance: (params, f64, at, action) -> (reward, terminated); updates the state variables,
-            which start at f64[at].
-        begin: (state, f64, base); draws the initial state variables, which start at base + STATE.
-        observe: (f64, at, shown, place); writes the observation, from shown[place] on.
-        num_state: Number of state variables.
-        num_obs: Size of an observation.
-    """
-    own = {
-        "advance": advance,
-        "begin": begin,
-        "observe": observe,
-        "ROW": STATE + num_state,
-        "OBS": num_obs,
-    }
-    # Not a closure: Numba cannot cache a closure over a compiled function.
-    bound = FunctionType(step.__code__, {**globals(), **own})
-    bound.__module__ = advance.__module__
-    # The cache key of the kernel.
-    bound.__qualname__ = f"{advance.__module__}.step"
-    return kernel(bound)
+
+@inline_helper
+def record_episode(m, base, i, lane, log, cause):
+    """Write the record of an ended episode."""
+    total = m.f64[base + RETURN]
+    record(log, lane, i, m.i32[base * 2 + STEPS], total, total, False, cause)
+
+
+@inline_helper
+def rebuild(m, base, i, lane):
+    """Do nothing: no memory is derived from the state."""
