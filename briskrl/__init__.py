@@ -11,8 +11,6 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from briskrl.envs.announce import announce as _announce
-
 if TYPE_CHECKING:
     from briskrl.algos.dqn.config import DQNConfig as DQNConfig
     from briskrl.algos.ppo.config import PPOConfig as PPOConfig
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from briskrl.envs.cage2.config import Cage2Config as Cage2Config
     from briskrl.envs.cartpole.config import CartPoleConfig as CartPoleConfig
     from briskrl.envs.gym.config import GymConfig as GymConfig
+    from briskrl.envs.gym_ids import register_envs as register_envs
     from briskrl.envs.make import make_env as make_env
     from briskrl.envs.snake.config import SnakeConfig as SnakeConfig
     from briskrl.envs.wildfire.config import WildfireConfig as WildfireConfig
@@ -69,6 +68,7 @@ _MODULES = {
     "evaluate": "briskrl.training.evaluate",
     "load_policy": "briskrl.training.evaluate",
     "make_env": "briskrl.envs.make",
+    "register_envs": "briskrl.envs.gym_ids",
     "resume": "briskrl.training.loop",
     "train": "briskrl.training.loop",
     "tune": "briskrl.tuning.run",
@@ -104,13 +104,11 @@ __all__ = [
     "evaluate",
     "load_policy",
     "make_env",
+    "register_envs",
     "resume",
     "train",
     "tune",
 ]
-
-
-_announce()
 
 
 def __getattr__(name: str) -> Any:
@@ -127,3 +125,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+# Importing Gymnasium here would slow down every `brisk --help`.
+if "gymnasium" in sys.modules:
+    __getattr__("register_envs")()

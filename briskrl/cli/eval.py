@@ -75,7 +75,7 @@ def _run_suite(agent: Agent, name: str, options: EvalOptions, *, as_json: bool) 
         print(json.dumps(report.as_json(), allow_nan=False))
     else:
         print(f"{name} on {agent.env}: suite {options.suite}, seed {options.seed}")
-        print(report.told())
+        print(report.as_text())
     return 0
 
 

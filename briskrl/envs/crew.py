@@ -1,9 +1,8 @@
-"""A few threads that share the compiled passes over a batch, without making any object.
+"""A few threads that share the compiled passes over a batch, without allocating anything.
 
-The threads meet on a board, an array of numbers that compiled code reads and writes atomically. The
-caller of a pass writes there which arrays it is about and how many chunks there are; whoever is
-awake takes chunks until none is left, first of its own part and then of others'. Nobody waits for a
-thread that has taken nothing, so one that sleeps or has lost its core delays no pass.
+The caller posts a pass in a mailbox (see `kernels/parallel_step.py`). Every thread that is awake
+takes chunks until none is left, first from its own part and then from the others'. A thread that
+has taken no chunk is not waited for, so a sleeping or descheduled thread delays no pass.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from briskrl.core.types import Array, Ints, StepBuffers
 from briskrl.envs.kernels import parallel_step as k
 
 CAN_SHARE = hasattr(os, "sched_yield")
-"""Whether the system lets compiled code offer its core to others while it waits."""
+"""Whether compiled code can yield its core while it waits."""
 SPINS = 300
-"""Looks for work before a thread goes to sleep, some hundred microseconds in all: waking a sleeper
-can take longer than a step."""
+"""Checks for work before a thread sleeps, some hundred microseconds in all: waking it can take
+longer than a step."""
 
 
 class ParallelStep(Protocol):
-    """A family's compiled share of a pass, already bound to its state, board and bounds."""
+    """A family's `parallel_step` kernel, bound to its memory, mailbox and bounds."""
 
     def __call__(
         self,
@@ -39,7 +38,7 @@ class ParallelStep(Protocol):
         truncated: Array,
         final_obs: Array,
     ) -> None:
-        """Lane 0: call for a pass and do it with the others. Others: take part for a while."""
+        """Lane 0: post a pass and finish it with the others. Others: help for a while."""
         ...
 
 
@@ -47,10 +46,10 @@ class Crew:
     """Runs passes in the calling thread and in threads of its own.
 
     Args:
-        num_lanes: Threads, the caller's included.
-        share: What they run.
-        actions: An array like those that passes will be about.
-        out: Buffers like those that passes will be about.
+        num_lanes: Threads, including the caller.
+        parallel_step: What they run.
+        actions: An array with the dtype and shape of later passes.
+        out: Buffers with the dtypes and shapes of later passes.
     """
 
     def __init__(
@@ -71,12 +70,12 @@ class Crew:
             thread.start()
 
     def run(self, actions: Ints, out: StepBuffers, mode: int) -> None:
-        """Do one pass over all chunks."""
+        """Run one pass over all chunks."""
         self._wake()
         self._take_part(0, mode, actions, out)
 
     def stop(self) -> None:
-        """End the threads; may be called twice, and passes may still be run afterwards."""
+        """End the threads; may be called twice, and passes can still run afterwards."""
         self._stopped = True
         self._wake()
         for thread in self._threads:
@@ -105,14 +104,14 @@ class Crew:
         while not self._stopped:
             self._take_part(lane, 0, *self._like)
             self._asleep[lane] = True
-            # Whoever stops or calls between these lines finds this thread asleep and wakes it.
+            # A stop or a pass between these two lines finds this thread asleep and wakes it.
             if self._stopped:
                 return
             self._go[lane].acquire()
 
 
 def new_mailbox(num_lanes: int, num_chunks: int) -> Ints:
-    """A board on which nothing is called for; every lane owns an equal part of the chunks."""
+    """A mailbox without a pass; every lane owns an equal part of the chunks."""
     mailbox = np.zeros(k.MAILBOX_LANE + num_lanes * k.CACHE_LINE, np.int64)
     mailbox[k.MAILBOX_LANES], mailbox[k.MAILBOX_CHUNKS] = (
         num_lanes,

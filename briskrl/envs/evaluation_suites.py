@@ -1,8 +1,8 @@
-"""What an official evaluation of a family is made of, so that `brisk eval --suite NAME` can run it.
+"""Official evaluations of an environment family, run by `brisk eval --suite NAME`.
 
-A suite decides which settings are played, how often, and what is told about it; whoever calls it
-knows how games are played. It therefore lives with its family and needs no trainer: an entry in
-`EnvFamily.suites` points at a function of the kind `Suite`.
+A suite decides which settings are played, how often, and what is reported; the caller plays the
+games. So suites need no trainer and live with their family: an entry in `EnvFamily.suites` is the
+address of a `Suite`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NORMAL_95 = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class Games:
-    """Finished episodes, one number each, (M,); game k is the same world in every call."""
+    """Finished episodes, one number each, (M,); game k has the same seed in every call."""
 
     returns: NDArray[np.float64]
     score: NDArray[np.float64]
@@ -32,33 +32,33 @@ class Games:
 
 
 class Play(Protocol):
-    """How a suite has games played."""
+    """Plays games for a suite."""
 
     def __call__(
         self, config: Any, *, episodes: int, seed: int, player: str | None = None
     ) -> Games:
         """Play under these settings of the family.
 
-        Game k depends on the settings, `seed` and k alone, so that games of two players with equal
-        seeds may be compared pair by pair.
+        Game k depends only on the settings, `seed` and k, so games of two players with equal seeds
+        can be compared pair by pair.
 
         Args:
             config: Settings of the environment.
             episodes: Games to play.
             seed: Root of the games' seeds.
-            player: A hand-written player of the family; None is the agent to be measured.
+            player: A hand-written player of the family; None is the evaluated agent.
         """
         ...
 
 
 class Report(Protocol):
-    """What a suite found out."""
+    """The result of a suite."""
 
     def as_json(self) -> dict[str, JSON]:
         """The figures as a JSON object."""
         ...
 
-    def told(self) -> str:
+    def as_text(self) -> str:
         """The figures as text of several lines."""
         ...
 
@@ -67,12 +67,12 @@ class Suite(Protocol):
     """An official evaluation."""
 
     def __call__(self, play: Play, config: Any, *, episodes: int | None, seed: int) -> Report:
-        """Measure the agent whose games `play` plays.
+        """Evaluate the agent whose games `play` plays.
 
         Args:
             play: Plays games of the agent.
-            config: Settings the agent was made for; the suite replaces what it prescribes.
-            episodes: Games per cell; None is what the suite prescribes.
+            config: Settings that the agent was trained with; the suite replaces some of them.
+            episodes: Games per cell; None is the official number.
             seed: Root of the games' seeds.
         """
         ...

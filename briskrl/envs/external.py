@@ -1,4 +1,4 @@
-"""Environments that a caller made: `train(config, env=my_vector_env)`."""
+"""Environments that the caller passes in: `train(config, env=my_vector_env)`."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ if TYPE_CHECKING:
     from briskrl.envs.base import VecEnv
 
 GIVEN = "given"
-"""What a run's config calls such an environment."""
+"""Name of such an environment in a run's config."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenConfig:
-    """The caller has settled everything."""
+    """No settings: the caller has made the environment."""
 
     def check(self) -> list[str]:
-        """Nothing can be wrong with no settings."""
+        """No problems."""
         return []
 
 
 def adapt(env: Any) -> VecEnv:
-    """The environment as a VecEnv: ours as they are, others behind an adapter.
+    """The environment as a VecEnv: native ones unchanged, others behind an adapter.
 
     Raises:
-        ConfigError: It is no vector environment, or its spaces cannot be used.
+        ConfigError: It is not a vector environment, or its spaces are not supported.
     """
-    if hasattr(env, "step_into") and hasattr(env, "env_spec") and _resets_at_once(env):
+    if hasattr(env, "step_into") and hasattr(env, "env_spec") and _resets_in_same_step(env):
         return cast("VecEnv", env)
     from briskrl.envs.gym.vector import adapt_vector
 
     return adapt_vector(env)
 
 
-def _resets_at_once(env: Any) -> bool:
-    """Whether one of ours follows the contract: made for Gymnasium, it may have another mode."""
+def _resets_in_same_step(env: Any) -> bool:
+    """Whether the autoreset mode is SAME_STEP, which the VecEnv contract needs."""
     mode = getattr(env, "metadata", {}).get("autoreset_mode")
     return mode is None or getattr(mode, "name", mode) == "SAME_STEP"
 
 
 def build(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse: an environment cannot be made again from a name.
+    """Fail: an external environment cannot be made from its name.
 
     Raises:
         ConfigError: Always.
     """
     raise ConfigError(
-        "A given environment is one that Python code made and passed on. Pass it again: "
+        "The environment of this run was passed in from Python. Pass it again: "
         "train(config, env=...) or resume(run_dir, env=...)."
     )

@@ -1,4 +1,4 @@
-"""One call from a name to a batch of environments."""
+"""`make_env`: a batch of environments from a name."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def make_env(
         num_envs: N.
         config: Settings of the family.
         threads: Threads that compiled environments may use.
-        hold_ended: An ended episode stays as it ended until the next `start`, to be looked at.
-        render_mode: How `render` is going to draw; None if it will not be called.
+        hold_ended: Ended episodes stay as they are until the next `start`, for rendering.
+        render_mode: How `render` draws; None if it will not be called.
 
     Raises:
-        ConfigError: The name is unknown, the settings are of another family or cannot work, or the
-            environment cannot be drawn that way.
+        ConfigError: The name is unknown, the settings are of another family or not valid, or the
+            environment does not have this render mode.
     """
     family = ENVS.get(name)
     kind = family.load_config()
@@ -60,5 +60,5 @@ def make_env(
 def _set_render_mode(env: Any, name: str, render_mode: str) -> None:
     if render_mode not in getattr(env, "metadata", {}).get("render_modes", []):
         env.close()
-        raise ConfigError(f"The environment {name!r} cannot be drawn as {render_mode}.")
+        raise ConfigError(f"The environment {name!r} has no render mode {render_mode}.")
     env.render_mode = render_mode

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """A hand-written player: what learning has to beat."""
+    """A hand-written player, as a baseline for training."""
 
     actions: str
-    """Address "module:function" of observations (N, *obs) -> actions (N,); the address of a class
-    whose objects are such functions if the player has a memory."""
+    """Address "module:function" of observations (N, *obs) -> actions (N,); if the player has a
+    memory, the address of a class whose objects are such functions."""
     needs: Mapping[str, object] = field(default_factory=dict)
-    """Settings without which it cannot read the observations."""
+    """Settings that it needs to read the observations."""
 
     def policy(self) -> HandWritten:
-        """A fresh player, for one batch of games."""
+        """A new player, for one batch of games."""
         found = load_object(self.actions)
         return HandWritten(found() if isinstance(found, type) else found)
 
@@ -34,7 +34,7 @@ class Player:
 class HandWritten:
     """A hand-written player as a policy.
 
-    Players with a memory have a method `restart` that takes a mask (N,) of games that begin anew.
+    Players with a memory have a method `restart`, which takes a mask (N,) of new episodes.
     """
 
     def __init__(self, decide: Callable[[Array], Array]) -> None:
@@ -52,7 +52,7 @@ class HandWritten:
 
 @dataclass(frozen=True, slots=True)
 class EnvFamily:
-    """What is known about a family before anything of it is imported."""
+    """An environment family; everything in it is known without importing the environment."""
 
     name: str
     summary: str
@@ -60,18 +60,18 @@ class EnvFamily:
     config: str
     """Address "module:Class" of the settings dataclass; importing it must be cheap."""
     factory: str
-    """Address "module:function" of (num_envs, config, *, threads, hold_ended) -> VecEnv; a family
-    of many environments takes the member first and `render_mode` last."""
+    """Address "module:function" of (num_envs, config, *, threads, hold_ended) -> VecEnv; in a
+    family with members, the member comes first and `render_mode` last."""
     players: Mapping[str, Player] = field(default_factory=dict)
     """Hand-written players by name, the best first."""
     suites: Mapping[str, str] = field(default_factory=dict)
     """Official evaluations by name: addresses "module:function" of an `evaluation_suites.Suite`."""
     teacher: str = ""
-    """Address "module:function" of (env, name) -> Teacher; empty if nobody can demonstrate."""
+    """Address "module:function" of (env, name) -> Teacher; empty if there are no teachers."""
     teachers: tuple[str, ...] = ()
     """Names that `teacher` knows."""
     member: str = ""
-    """An example of what follows the colon in names of this family; empty if it has one alone."""
+    """Example of a member, the part of a name after the colon; empty if there are no members."""
 
     def load_config(self) -> type[Any]:
         """The settings dataclass."""
@@ -94,7 +94,7 @@ class EnvRegistry(Registry[EnvFamily]):
         return not colon or bool(member and super().get(family).member)
 
     def get(self, name: str) -> EnvFamily:
-        """The family that a name means.
+        """The family of a name.
 
         Raises:
             ConfigError: The name is unknown; the message carries the nearest known ones.
@@ -141,7 +141,7 @@ ENVS.add(
     "cage2",
     EnvFamily(
         name="cage2",
-        summary="CAGE challenge 2, cyber defence of a network, exact in both editions, compiled",
+        summary="CAGE challenge 2, cyber defense of a network, exact in both editions, compiled",
         config="briskrl.envs.cage2.config:Cage2Config",
         factory="briskrl.envs.cage2.env:build",
         players={
@@ -161,7 +161,7 @@ ENVS.add(
     "wildfire",
     EnvFamily(
         name="wildfire",
-        summary="Fuel breaks against wildfires on made-up and real landscapes, compiled",
+        summary="Fuel breaks against wildfires on synthetic and real landscapes, compiled",
         config="briskrl.envs.wildfire.config:WildfireConfig",
         factory="briskrl.envs.wildfire.env:build",
         players={

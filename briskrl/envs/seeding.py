@@ -1,4 +1,4 @@
-"""First random states of native environments: env i of a batch gets the stream of its own seed."""
+"""Random streams of native environments: env i of a batch has the stream of its own seed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Seeds = int | Sequence[int | None] | None
 
 
 def seed_rows(states: NDArray[np.uint64], seeded: Bools, seed: Seeds, which: Bools) -> None:
-    """Give the envs `which` (N,) new random states where there is a seed; others keep theirs.
+    """Set the random states of the envs `which` (N,) that get a seed; others keep theirs.
 
     Args:
         states: (N,), written to.
-        seeded: (N,): which of them have had a seed; written to. Those that have none and get none
-            begin at random.
+        seeded: (N,): envs that have been seeded before; written to. Envs that never had a seed and
+            get none are seeded at random.
         seed: The seeds.
         which: The envs that may be seeded.
     """

@@ -1,7 +1,7 @@
-"""Teachers: players that say what to do next in every running episode, for agents to learn from.
+"""Teachers: players whose actions an agent can be pretrained on.
 
-They look at the environments themselves rather than at what an agent sees of them, so an agent of
-any observation can learn from them. A family offers them by `EnvFamily.teacher`.
+They read the environments themselves, not observations, so they can teach agents with any
+observation. A family declares them in `EnvFamily.teacher`.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from briskrl.envs.registry import ENVS
 
 
 class Teacher(Protocol):
-    """Demonstrates in the batch of environments that it was made for."""
+    """Plays in the batch of environments that it was made for."""
 
     def actions(self) -> Array:
-        """What to do next, (N,) or (N, D)."""
+        """The next actions, (N,) or (N, D)."""
         ...
 
 
 def check_teacher(env: str, name: str) -> None:
-    """Say so if an environment has no teacher of this name.
+    """Check that an environment has a teacher of this name.
 
     Raises:
-        ConfigError: It has not.
+        ConfigError: It has none.
     """
     known = ENVS.get(env).teachers
     if not known:

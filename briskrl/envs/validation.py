@@ -1,4 +1,4 @@
-"""What callers ask of a batch, checked before compiled code trusts it."""
+"""Checks of what callers pass to a batch, before compiled code relies on it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def checked_actions(actions: ArrayLike, shape: tuple[int, ...], num_actions: int
     """Actions of this shape, (N,) or (N, D), all of them integers in range.
 
     Raises:
-        ValueError: There are too many or too few, or one is out of range.
-        TypeError: They are no integers.
+        ValueError: The shape is wrong, or an action is out of range.
+        TypeError: They are not integers.
     """
     chosen = np.asarray(actions)
     if chosen.shape != shape:
@@ -32,10 +32,10 @@ def checked_actions(actions: ArrayLike, shape: tuple[int, ...], num_actions: int
 
 
 def reset_mask(options: Mapping[str, Any] | None, num_envs: int, *, started: bool) -> Bools:
-    """The envs (N,) that a reset with these options is about: all of them unless it says so.
+    """The envs (N,) to reset: options["reset_mask"], or all of them.
 
     Raises:
-        TypeError: options["reset_mask"] is no array of bools.
+        TypeError: options["reset_mask"] is not an array of bools.
         ValueError: It has another shape, or no True.
         ResetNeeded: It leaves out envs that have never been reset.
     """
@@ -49,19 +49,19 @@ def reset_mask(options: Mapping[str, Any] | None, num_envs: int, *, started: boo
     if not mask.any():
         raise ValueError('options["reset_mask"] must hold at least one True.')
     if not started and not mask.all():
-        raise gymnasium.error.ResetNeeded("The first reset must be one of all games.")
+        raise gymnasium.error.ResetNeeded("The first reset must include all envs.")
     return cast(Bools, mask)
 
 
 def check_buffers(out: StepBuffers, like: StepBuffers) -> None:
-    """Refuse buffers unlike those that kernels were made for; a wrong shape would corrupt memory.
+    """Check dtypes and shapes of buffers: kernels would corrupt memory with wrong ones.
 
     Masks and codes may be left out.
 
     Raises:
         ValueError: One of them does not fit.
     """
-    # Done in every step of a rollout, where each step has buffers of its own.
+    # Called in every step of a rollout, because each step has its own buffers.
     if not (
         _fits(out.obs, like.obs)
         and _fits(out.reward, like.reward)
@@ -72,7 +72,7 @@ def check_buffers(out: StepBuffers, like: StepBuffers) -> None:
         and (out.final_mask is None or _fits(out.final_mask, like.final_mask))
         and (out.code is None or _fits(out.code, like.code))
     ):
-        _refuse_buffers(out, like)
+        _raise_mismatch(out, like)
 
 
 def _fits(array: Array, like: Array | None) -> bool:
@@ -84,7 +84,7 @@ def _fits(array: Array, like: Array | None) -> bool:
     )
 
 
-def _refuse_buffers(out: StepBuffers, like: StepBuffers) -> None:
+def _raise_mismatch(out: StepBuffers, like: StepBuffers) -> None:
     for field in fields(out):
         name = field.name
         array, wanted = getattr(out, name), getattr(like, name)
@@ -93,7 +93,7 @@ def _refuse_buffers(out: StepBuffers, like: StepBuffers) -> None:
         if wanted is None:
             what = "codes" if name == "code" else "masks"
             raise ValueError(f"This environment was built without {what}: {name} must be None.")
-        # Two objects may stand for one dtype.
+        # Equal dtypes may be different objects.
         if array.dtype != wanted.dtype or array.shape != wanted.shape or not array.flags.carray:
             raise ValueError(
                 f"{name} must be a contiguous, writable {wanted.dtype} array of shape "

@@ -36,6 +36,7 @@ NAMES = [
     "evaluate",
     "load_policy",
     "make_env",
+    "register_envs",
     "resume",
     "train",
     "tune",

@@ -12,7 +12,7 @@ import pytest
 
 from briskrl.compiler.atomics import fetch_add
 from briskrl.core.types import StepBuffers
-from briskrl.envs.kernels import step_loop
+from briskrl.envs.kernels import parallel_step
 from briskrl.envs.snake.env import SnakeVecEnv
 
 NUM_ENVS = 1037
@@ -104,7 +104,7 @@ def test_numbers_added_from_several_threads_are_all_there() -> None:
 
 @numba.njit
 def write_elsewhere(like, place, values):
-    there = step_loop.at_address(like, step_loop.address_of(place))
+    there = parallel_step.at_address(like, parallel_step.address_of(place))
     for i in range(len(values)):
         there[i] = values[i]
     return there.size

@@ -1,7 +1,7 @@
-"""Defenders that learn nothing: baselines that training has to beat.
+"""Hand-written defenders: baselines that training has to beat.
 
-They read the 52 bits that any observation begins with and choose among all 145 actions. Those with
-a memory are classes: an object plays one batch, and `restart` tells which episodes began anew.
+They read the 52 bits at the start of every observation and choose among all 145 actions. Those with
+a memory are classes: an object plays one batch, and `restart` gets the episodes that began anew.
 """
 
 from __future__ import annotations
@@ -52,26 +52,26 @@ _UNKNOWN, _USER, _PRIVILEGED = 1, 2, 3
 
 
 def activity(obs: Floats) -> Ints:
-    """What observations (N, 52 or more) show on each host, (N, 13): 0 None, 1 Scan, 2 Exploit."""
+    """Activity of each host (N, 13) in observations (N, 52 or more): 0 None, 1 Scan, 2 Exploit."""
     bits = obs[:, :_BITS].reshape(len(obs), NUM_HOSTS, 4)
     return (bits[:, :, 0] + bits[:, :, 1]).astype(np.int64)
 
 
 def compromise(obs: Floats) -> Ints:
-    """What they say of each host, (N, 13): 0 No, 1 Unknown, 2 User, 3 Privileged."""
+    """Compromise of each host, (N, 13): 0 No, 1 Unknown, 2 User, 3 Privileged."""
     bits = obs[:, :_BITS].reshape(len(obs), NUM_HOSTS, 4)
     return (bits[:, :, 2] + 2 * bits[:, :, 3]).astype(np.int64)
 
 
 def sleep_actions(obs: Floats) -> Ints:
-    """Does nothing, ever."""
+    """Sleep in every step."""
     return np.full(len(obs), SLEEP, np.int64)
 
 
 class ReactRestore:
     """Restores every host that shows an exploit, except User0; first come, first served.
 
-    The organisers' player of this name looks into the raw events for process ids; this one has only
+    The organizers' player of this name looks for process ids in the raw events; this one has only
     the observation and so restores after failed brute force too.
     """
 
@@ -80,7 +80,7 @@ class ReactRestore:
         self._since: Ints = np.zeros((0, NUM_HOSTS), np.int64)
 
     def restart(self, which: Bools) -> None:
-        """Forget what waits in these networks."""
+        """Empty the queues of these networks."""
         if len(which) != len(self._turn):
             self._turn = np.zeros(len(which), np.int64)
             self._since = np.zeros((len(which), NUM_HOSTS), np.int64)
@@ -111,7 +111,7 @@ class Heuristic:
         self._analysed = np.zeros(0, np.int64)
 
     def restart(self, which: Bools) -> None:
-        """Begin the list of decoys again in these networks."""
+        """Start the list of decoys again in these networks."""
         if len(which) != len(self._placed):
             self._placed = np.zeros(len(which), np.int64)
             self._analysed = np.full(len(which), -1, np.int64)

@@ -59,7 +59,7 @@ class Cage2Report:
             "published": dict(PUBLISHED[self.edition]),
         }
 
-    def told(self) -> str:
+    def as_text(self) -> str:
         """The table of cells, then the leaderboard with the agent in its place."""
         lines = [f"  edition {self.edition}, {self.episodes:,} episodes per cell, 95 % intervals"]
         lines.append("  red     " + "".join(f"{f'{length} steps':>18}" for length in LENGTHS))

@@ -1,4 +1,4 @@
-"""A CartPole player that learns nothing: it pushes the way that a linear rule says."""
+"""A hand-written CartPole player: a linear rule."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from briskrl.core.types import Floats, Ints
 
 _WEIGHTS = np.array((0.1, 0.3, 2.0, 1.0), np.float32)
-"""Of place, speed, angle and spin: the pole first, and then back to the middle."""
+"""Of position, velocity, angle and angular velocity: balance first, then back to the center."""
 
 
 def heuristic_actions(obs: Floats) -> Ints:

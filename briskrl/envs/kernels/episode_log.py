@@ -1,4 +1,7 @@
-"""The log of finished episodes, written inside kernels."""
+"""The log of finished episodes, written and read by kernels.
+
+Row `lane` of the log is the head of a lane; its ring of records begins at row HEAD_FIRST.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,21 @@ import numpy as np
 from briskrl.compiler.jit import helper, inline_helper, kernel
 
 LOG_COLUMNS = 16
-HEAD_TICK, HEAD_WRITTEN, HEAD_CAPACITY, HEAD_FIRST, HEAD_TOTALS = range(5)
+HEAD_TICK, HEAD_WRITTEN, HEAD_CAPACITY, HEAD_FIRST = range(4)
 REC_TICK, REC_ENV, REC_STEPS, REC_RETURN, REC_SCORE, REC_WON, REC_CAUSE, REC_EXTRA = range(8)
-TOT_COUNT, TOT_STEPS, TOT_RETURN, TOT_SCORE = 0, 1, 4, 7
-TOT_CAUSE = 9
-"""Total of cause c is in column TOT_CAUSE + c; causes are 1 to 6."""
 
 
 @helper
 def tick(log, lane):
-    """Count one step of a lane; records of the same step carry the same number."""
+    """Count one step of a lane; records of the same step have the same number."""
     log[lane, HEAD_TICK] += 1.0
 
 
 @helper
 def record(log, lane, env, steps, total, score, won, cause):
-    """Append a finished episode to the lane's ring and add it to the env's totals.
+    """Append a finished episode to the ring of a lane.
 
-    Returns the row of the record, for a family's own columns from REC_EXTRA on.
+    Returns the row of the record; columns from REC_EXTRA on belong to the family.
     """
     written = log[lane, HEAD_WRITTEN]
     capacity = np.int64(log[lane, HEAD_CAPACITY])
@@ -37,22 +37,12 @@ def record(log, lane, env, steps, total, score, won, cause):
     log[row, REC_SCORE] = score
     log[row, REC_WON] = won
     log[row, REC_CAUSE] = cause
-    totals = np.int64(log[lane, HEAD_TOTALS]) + env
-    first = log[totals, TOT_COUNT] == 0.0
-    log[totals, TOT_COUNT] += 1.0
-    log[totals, TOT_CAUSE + cause] += 1.0
-    for column in (REC_STEPS, REC_RETURN, REC_SCORE):
-        at, number = TOT_STEPS + 3 * (column - REC_STEPS), log[row, column]
-        log[totals, at] += number
-        log[totals, at + 1] += number * number
-        if first or number > log[totals, at + 2]:
-            log[totals, at + 2] = number
     return row
 
 
 @inline_helper
 def copy_episode(log, row, k, env, steps, returns, score, won, cause):
-    """Copy the columns of one record into element k of arrays of their own."""
+    """Copy one record into element k of the column arrays."""
     env[k] = np.int32(log[row, REC_ENV])
     steps[k] = np.int32(log[row, REC_STEPS])
     returns[k] = log[row, REC_RETURN]
@@ -63,17 +53,17 @@ def copy_episode(log, row, k, env, steps, returns, score, won, cause):
 
 @kernel
 def copy_episodes(rows, env, steps, returns, score, won, cause):
-    """Copy the columns of episode records (M, LOG_COLUMNS) into arrays (M,) of their own."""
+    """Copy episode records (M, LOG_COLUMNS) into column arrays (M,)."""
     for k in range(len(rows)):
         copy_episode(rows, k, k, env, steps, returns, score, won, cause)
 
 
 @helper
 def count_pending(log, lanes):
-    """How many records wait in all lanes; -1 if one after the other they are not in order.
+    """Number of records in all lanes; -1 if reading lane after lane does not give their order.
 
-    Lanes come in the order of their envs. So they are in order if they are of one step, or of one
-    lane whose ring has not gone round.
+    Records are ordered by step and then by env, and lanes by their envs. So the order is right if
+    all records are of one step, or of one lane whose ring has not wrapped.
     """
     count, tick = 0, -1.0
     for lane in range(lanes):
@@ -90,10 +80,10 @@ def count_pending(log, lanes):
 
 @kernel
 def drain_episodes(log, lanes, env, steps, returns, score, won, cause, first):
-    """Move what lanes have recorded into arrays, from element `first` on.
+    """Move all records into column arrays, from element `first` on.
 
-    Returns how many records there were, or -1 if nothing was moved because the arrays are too short
-    or the records are not in order.
+    Returns the number of records, or -1 if nothing was moved because the arrays are too short or
+    the records are not in order.
     """
     count = count_pending(log, lanes)
     if count < 0 or first + count > len(env):

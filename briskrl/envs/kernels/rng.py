@@ -14,7 +14,7 @@ _U11, _U27, _U30, _U31, _U32 = (np.uint64(n) for n in (11, 27, 30, 31, 32))
 
 @inline_helper
 def draw_word(state, at):
-    """64 random bits from the SplitMix64 state in words[at], which moves on."""
+    """64 random bits from the SplitMix64 state in state[at], which advances."""
     counter = state[at] + GOLDEN
     state[at] = counter
     z = (counter ^ (counter >> _U30)) * MIX_1
@@ -24,11 +24,11 @@ def draw_word(state, at):
 
 @inline_helper
 def draw(state, at, n):
-    """A number in 0..n-1 from the random state in words[at], which moves on."""
+    """A number in 0..n-1 from the random state in state[at], which advances."""
     return np.int64(((draw_word(state, at) >> _U32) * np.uint64(n)) >> _U32)
 
 
 @inline_helper
 def draw_real(state, at):
-    """A float64 in 0..1, below 1, from the random state in words[at], which moves on."""
+    """A float64 in 0 <= x < 1 from the random state in state[at], which advances."""
     return np.float64(draw_word(state, at) >> _U11) * 2.0**-53

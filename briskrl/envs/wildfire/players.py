@@ -1,4 +1,4 @@
-"""The baselines as players: they treat what the plane of their plan tells them to."""
+"""The planning baselines as players: they treat the best legal cell of the plane `plan`."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class WildfireReport:
             },
         }
 
-    def told(self) -> str:
+    def as_text(self) -> str:
         """The figures as text of several lines."""
         lines = [
             f"  {self.landscapes} landscapes, {self.fires:,} fires each that nobody has seen",

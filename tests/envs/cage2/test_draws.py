@@ -70,7 +70,7 @@ def test_meander_draws_the_host_to_escalate_and_to_exploit_uniformly() -> None:
         env.step_into(asleep(), out)
     everywhere = 0b11111 << 8
     for field, kind in ((k.KNOWN_HOST, 4), (k.ESCALATED, 3)):
-        env._shorts[:, field] = everywhere
+        env._i16[:, field] = everywhere
         state = env.get_state()
         env.step_into(asleep(), out)
         truth = env.truth()

@@ -199,7 +199,7 @@ def test_gymnasium_makes_both_editions(name: str, edition: str) -> None:
     single = gymnasium.make(name, red="meander", length=30)
     obs, _ = single.reset(seed=1)
     assert obs.shape == (52,)
-    assert single.unwrapped._games.config.edition == edition
+    assert single.unwrapped._vec_env.config.edition == edition
     many = gymnasium.make_vec(name, num_envs=3, red="bline")
     obs, _ = many.reset(seed=1)
     assert obs.shape == (3, 52)

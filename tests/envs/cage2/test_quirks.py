@@ -229,7 +229,7 @@ def test_14_scans_of_unreachable_hosts_succeed_empty() -> None:
 
 def test_14_meander_never_scans_such_a_host_again_and_never_gets_in() -> None:
     net = Network("meander")
-    net.env._shorts[0, k.KNOWN_IP] |= 1 << s.HOST_NAMES.index("Op_Server0")
+    net.env._i16[0, k.KNOWN_IP] |= 1 << s.HOST_NAMES.index("Op_Server0")
     scanned = []
     for _ in range(400):
         kind, target = net.follow()

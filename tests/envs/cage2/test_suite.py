@@ -88,7 +88,7 @@ def test_intervals_follow_from_the_spread() -> None:
 def test_reports_of_both_editions_can_be_told() -> None:
     for edition in PUBLISHED:
         report = Cage2Report(edition, 1, dict.fromkeys(CELLS, Mean(-1.0, 0.5)))
-        assert "-9.00 ±1.50  -> this agent" in report.told()
+        assert "-9.00 ±1.50  -> this agent" in report.as_text()
 
 
 def test_an_unknown_suite_is_refused_with_the_known_ones() -> None:

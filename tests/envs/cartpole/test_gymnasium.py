@@ -10,15 +10,10 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from briskrl.core.errors import ConfigError
-from briskrl.envs.as_gym import CARTPOLE_ID, register
 from briskrl.envs.cartpole import render
 from briskrl.envs.cartpole.env import CartPoleEnv, CartPoleVecEnv
 
-
-@pytest.fixture(autouse=True)
-def registered() -> None:
-    if CARTPOLE_ID not in gymnasium.registry:
-        register()
+CARTPOLE_ID = "briskrl/CartPole-v1"
 
 
 def test_gymnasium_checker_accepts_the_single_cart() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from typing import Any
 
@@ -14,8 +12,6 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from briskrl.core.types import StepBuffers
-from briskrl.envs.as_gym import register
 from briskrl.envs.snake.env import SnakeEnv, SnakeVecEnv
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
@@ -32,12 +28,6 @@ SETTINGS: list[dict[str, Any]] = [
     {"obs": "grid", "grid_dtype": "uint8", "height": 6, "width": 9},
     {"obs": "grid", "grid_dtype": "float32", "grid_center": "head", "start": "cycle"},
 ]
-
-
-@pytest.fixture(autouse=True)
-def registered() -> None:
-    if IDS[0] not in gymnasium.registry:
-        register()
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -294,26 +284,6 @@ def test_a_hunger_limit_that_forbids_filling_the_board_warns() -> None:
             SnakeVecEnv(1, height=6, width=6, hunger_limit=limit)
 
 
-def test_aggregates_sum_up_the_records() -> None:
-    """Section 9: count, sums, squares, maxima and causes, and a drain empties them."""
-    env = SnakeVecEnv(32, height=5, width=5, hunger_limit=0, max_steps=20)
-    out = StepBuffers.allocate(env.env_spec, 32)
-    env.start(1, out)
-    rng = np.random.default_rng(2)
-    for _ in range(100):
-        env.step_into(rng.integers(3, size=32), out)
-    stats, totals = env.drain_stats(), env.drain_aggregates()
-    assert totals.count == stats.count > 100
-    for name in ("steps", "returns", "score"):
-        values = getattr(stats, name).astype(np.float64)
-        moments = getattr(totals, name)
-        assert moments.total == pytest.approx(values.sum(), rel=1e-5)
-        assert moments.squares == pytest.approx((values**2).sum(), rel=1e-5)
-        assert moments.largest == pytest.approx(values.max(), rel=1e-5)
-    np.testing.assert_array_equal(totals.causes, np.bincount(stats.cause, minlength=7))
-    assert env.drain_aggregates().count == 0
-
-
 def test_text_pictures_show_the_board() -> None:
     """Section 12."""
     single = Single(height=4, width=5, render_mode="ansi")
@@ -385,17 +355,3 @@ def test_metadata_names_the_mode_in_force(mode: AutoresetMode) -> None:
     assert env.metadata["autoreset_mode"] is mode
     assert SnakeVecEnv(1).metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
     assert env.metadata["autoreset_mode"] is mode
-
-
-@pytest.mark.parametrize(
-    "imports", ["import briskrl, gymnasium", "import gymnasium, briskrl", "import gymnasium"]
-)
-def test_importing_the_package_makes_the_ids_known_in_any_order(imports: str) -> None:
-    """Group 20: also through Gymnasium's own "package:id" form, without an import."""
-    prefix = "" if "briskrl" in imports else "briskrl:"
-    code = (
-        f"{imports}\nenvs = gymnasium.make_vec('{prefix}Snake-10x10-flood-v0', num_envs=3)\n"
-        "print(type(envs).__name__, envs.reset(seed=1)[0].shape)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[0] == "SnakeVecEnv (3, 14)"

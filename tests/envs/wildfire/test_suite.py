@@ -45,7 +45,7 @@ def test_a_baseline_that_plays_equals_itself(few):
 
 
 def test_reports_read_well(few):
-    told = run_suite(agent("line"), "wildfire20").told()
+    told = run_suite(agent("line"), "wildfire20").as_text()
     assert "against dpv-iterative" in told
     assert "1,000 fires each" in told
 

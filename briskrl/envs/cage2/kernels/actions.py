@@ -1,7 +1,7 @@
-"""What the actions of blue and red do to a compiled network.
+"""Effects of the actions of blue and red on a network.
 
-Memory and tables are described in `row/kernels.py`. Functions that take `forced` and `i` draw
-nothing that row i of the choices `forced` decides; None forces nothing and costs nothing.
+Memory and tables are described in `layout.py`. Functions that take `forced` and `i` use the choices
+in row i of `forced` instead of random draws; with None everything is random, at no cost.
 """
 
 from __future__ import annotations
@@ -96,13 +96,13 @@ from briskrl.envs.kernels.rng import draw
 
 @inline_helper
 def open_decoys(t, host, up):
-    """The decoys that would succeed on a host where those of a mask are up, as a mask."""
+    """Mask of the decoys that would succeed on a host where the decoys of another mask are up."""
     return np.int64(t[T_HOSTS + H_SIZE * host + H_FITS]) & ~np.int64(t[T_BLOCKS + up])
 
 
 @helper
 def next_decoy(t, i16, base, host):
-    """The best decoy that is not up on a host yet and would succeed; -1 if there is none."""
+    """The best decoy that would succeed on a host and is not up yet; -1 if there is none."""
     up = np.int64(i16[host_at(base, host) + DECOYS])
     left = open_decoys(t, host, up) & ~up
     for k in range(NUM_DECOYS):
@@ -114,7 +114,7 @@ def next_decoy(t, i16, base, host):
 
 @helper
 def full_action(t, i16, base, action):
-    """The index among all actions that an action of the reduced set stands for."""
+    """The index among all actions of an action of the reduced set."""
     meant = np.int64(t[T_REDUCED + action])
     if meant >= 0:
         return meant
@@ -125,7 +125,7 @@ def full_action(t, i16, base, action):
 
 @inline_helper
 def remove(state, i16, base, host):
-    """End the removable sessions of red on a host."""
+    """End red's removable sessions on a host."""
     at = host_at(base, host)
     i16[at + REMOVABLE] = 0
     if not (i16[at + STICKY] or i16[at + ROOT] or host == USER0):
@@ -136,7 +136,7 @@ def remove(state, i16, base, host):
 
 @inline_helper
 def restore(t, state, i16, base, host):
-    """Bring a host back to its first state; red's permanent session on User0 survives."""
+    """Reset a host to its initial state; red's permanent session on User0 survives."""
     small, at = base * 4, host_at(base, host)
     if i16[at + ROOT]:
         i16[small + COST] -= t[T_HOSTS + H_SIZE * host + H_COST]
@@ -186,14 +186,14 @@ def act_blue(t, state, i16, base, action):
 
 @inline_helper
 def listening(t, i16, base, host):
-    """The ports that listen on a host, decoys included."""
+    """Mask of the ports that listen on a host, decoys included."""
     decoys = np.int64(i16[host_at(base, host) + DECOYS])
     return np.int64(t[T_HOSTS + H_SIZE * host + H_PORTS]) | t[T_OPENS + decoys]
 
 
 @inline_helper
 def sockets(t, i16, base, host):
-    """How many sockets listen on a host, decoys included."""
+    """Number of sockets that listen on a host, decoys included."""
     at = host_at(base, host)
     decoys = np.int64(i16[at + DECOYS]) & ~(1 << VSFTPD)
     return t[T_HOSTS + H_SIZE * host + H_SOCKETS] + ones(decoys) + i16[at + STACK]
@@ -201,13 +201,13 @@ def sockets(t, i16, base, host):
 
 @inline_helper
 def is_reachable(i16, base, hosts):
-    """Whether red reaches hosts of a mask: Operational ones through an Enterprise host it holds."""
+    """Whether red reaches hosts of a mask; Operational ones need a held Enterprise host."""
     return not hosts & OPERATIONAL_MASK or i16[base * 4 + HELD] & ENTERPRISE_MASK != 0
 
 
 @inline_helper
 def discover(t, i16, base, subnet):
-    """Look for the addresses of a subnet."""
+    """Discover the addresses of a subnet."""
     small, hosts = base * 4, np.int64(t[T_SUBNETS + subnet])
     if not is_reachable(i16, base, hosts):
         return FAILED
@@ -225,7 +225,7 @@ def escalate(t, state, i16, base, host, forced, i):
     if host != USER0 and i16[at + ROOT] == 0:
         removable, sticky = np.int64(i16[at + REMOVABLE]), np.int64(i16[at + STICKY])
         total = removable + sticky
-        # The order of draws is that of the rules: a choice among one is no choice.
+        # Draws follow the order of the rules; a choice among one needs no draw.
         picked = removable > 0 and (sticky == 0 or draw(state, base + RNG, total) < removable)
         if forced is not None and forced[i, F_PICKED] >= 0:
             picked = forced[i, F_PICKED] != 0
@@ -258,14 +258,14 @@ def impact(i16, base):
 
 @inline_helper
 def pick_exploit(t, state, i16, base, host, forced, i):
-    """The exploit that red tries on a host: its favourite three times in four; -1 if none."""
+    """The exploit that red tries on a host: its favorite three times in four; -1 if none."""
     options = options_of(t, i16, base, host)
     if options == 0:
         return -1
     best = np.int64(t[T_BEST + options])
     rest = options & ~(1 << best)
     if rest != 0:
-        # One number serves both draws: a quarter of its range is spread over the others.
+        # One number for both draws: a quarter of its range is spread over the others.
         count = ones(rest)
         number = draw(state, base + RNG, 4 * count) - 3 * count
         if number >= 0:
@@ -279,13 +279,13 @@ def pick_exploit(t, state, i16, base, host, forced, i):
 
 @inline_helper
 def options_of(t, i16, base, host):
-    """The exploits that the ports remembered of a host suggest, as a mask."""
+    """Mask of the exploits that the known ports of a host suggest."""
     return np.int64(t[T_OPTIONS + np.int64(i16[host_at(base, host) + PORTS_OF])])
 
 
 @inline_helper
 def attack(params, t, state, i16, base, host, forced, i):
-    """Exploit a host; returns result, events, their ports, and whether a shell's event is there."""
+    """Exploit a host; returns result, events, their ports, and whether a shell is seen."""
     small, at = base * 4, host_at(base, host)
     exploit = pick_exploit(t, state, i16, base, host, forced, i)
     i16[small + EXPLOIT] = exploit
@@ -327,7 +327,7 @@ def attack(params, t, state, i16, base, host, forced, i):
 
 @inline_helper
 def probe(params, t, i16, base, host):
-    """Scan a host; always a success, but an empty one if the host cannot be reached."""
+    """Scan a host; always succeeds, but finds nothing if the host cannot be reached."""
     small, at = base * 4, host_at(base, host)
     if not is_reachable(i16, base, 1 << host):
         i16[small + EMPTY] = 1
@@ -343,7 +343,7 @@ def probe(params, t, i16, base, host):
 
 @inline_helper
 def act_red(params, t, state, i16, base, kind, target, forced, i):
-    """Let red act; returns result, events on the target, their ports, and whether a shell shows."""
+    """Let red act; returns result, events on the target, ports, and whether a shell is seen."""
     small = base * 4
     i16[small + EMPTY] = 0
     i16[small + EXPLOIT] = -1

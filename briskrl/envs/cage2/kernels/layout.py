@@ -1,8 +1,8 @@
-"""The memory of a compiled network: where everything is, and operations on sets of hosts.
+"""The memory layout of a network, and operations on sets of hosts.
 
-A network is one row of 64-bit words: scalars, then HOST_SIZE 16-bit numbers per host, then what
-options ask for. Arrays with other number types are views of the same memory. Sets of hosts, ports,
-decoys and exploits are masks in the orders of `briskrl.envs.cage2.scenario`.
+A network is one row of 64-bit words: scalars, then HOST_SIZE 16-bit numbers per host, then the
+memory of options. Arrays with other number types are views of the same memory. Sets of hosts,
+ports, decoys and exploits are masks in the orders of `briskrl.envs.cage2.scenario`.
 
 `params` holds the settings as int64 words (the R_ names); `t`, the same memory as int16, holds the
 scenario's tables behind them (the T_ names). See `briskrl.envs.cage2.layout` for both.
@@ -57,7 +57,7 @@ STEPS, TENTHS = 6, 7
 HOSTS, HOST_SIZE = 48, 8
 REMOVABLE, STICKY, ROOT, PORTS_OF, DECOYS, STACK, FILES, LAST_EVENT = range(8)
 ROW_SCALARS = 38
-"""Words of the scalars and the hosts; history and final decoys come behind."""
+"""Words of the scalars and the hosts; history and final decoys follow."""
 
 NUM_HOSTS, NUM_DECOYS, NUM_EXPLOITS = 13, 8, 8
 MONITOR, FIRST_DECOY, FIRST_RESTORE = 1, 28, 132
@@ -76,7 +76,7 @@ FAILED, SUCCEEDED, UNKNOWN = range(3)
 SLEEP, DISCOVER, SCAN, EXPLOITING, ESCALATE, IMPACT = range(6)
 """Values of KIND."""
 B_LINE, MEANDER, SLEEPER, MIXED = range(4)
-"""Values of AGENT; MIXED is of R_RED alone."""
+"""Values of AGENT; MIXED is only a value of R_RED."""
 NO_SERVICE, USER_LEVEL, ROOT_LEVEL, NO_ACCOUNT = range(4)
 """What an exploit finds on a host."""
 
@@ -137,16 +137,16 @@ ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 
 @intrinsic
 def ones(typing, number):
-    """How many bits of a number are set."""
+    """Number of bits that are set."""
     return number(number), lambda context, builder, signature, values: builder.ctpop(values[0])
 
 
 @intrinsic
 def lowest(typing, number):
-    """The position of the lowest bit that is set; there must be one."""
+    """Index of the lowest bit that is set; there must be one."""
 
     def generate(context, builder, signature, values):
-        # The flag says that nobody asks about zero.
+        # The flag says that the argument is not zero.
         return builder.cttz(values[0], context.get_constant(types.boolean, True))
 
     return number(number), generate
@@ -154,7 +154,7 @@ def lowest(typing, number):
 
 @inline_helper
 def any_of(state, base, mask):
-    """A member of a set that is not empty, each with equal chance."""
+    """A member of a nonempty set, drawn uniformly."""
     for _ in range(draw(state, base + RNG, ones(mask))):
         mask &= mask - 1
     return lowest(mask)
@@ -162,7 +162,7 @@ def any_of(state, base, mask):
 
 @inline_helper
 def host_at(base, host):
-    """Where the numbers of a host begin in a row seen as int16."""
+    """First place of a host in a row seen as int16."""
     return base * 4 + HOSTS + HOST_SIZE * host
 
 

@@ -1,4 +1,4 @@
-"""What blue sees: how events become flags, observations with their options, and action masks."""
+"""What blue sees: flags from events, observations with their options, and action masks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ QUIET, SCANNED, EXPLOITED = 0, 1, 3
 
 @inline_helper
 def activity(params, events, ports, shell, placed):
-    """What events on a host look like, given whether blue has just placed a decoy there."""
+    """Activity flags of events on a host; differs if blue has just placed a decoy there."""
     entries, distinct = events + placed, ones(ports)
     if entries >= 3 and distinct >= 3:
         return SCANNED
@@ -65,7 +65,7 @@ def activity(params, events, ports, shell, placed):
 
 @inline_helper
 def notice(params, state, i32, i16, base, host, events, ports, shell, placed):
-    """Show the events of this step on a host, and remember what they tell; there is one or more."""
+    """Show the events of this step on a host, of which there is at least one; updates memory."""
     small = base * 4
     shown = activity(params, events, ports, shell, placed)
     state[base + SHOWN] |= np.uint64(shown) << np.uint64(4 * host)
@@ -80,7 +80,7 @@ def notice(params, state, i32, i16, base, host, events, ports, shell, placed):
 
 @inline_helper
 def begin_view(params, state, base):
-    """Make room for the view of a new step; older ones move on."""
+    """Start the view of a new step; older ones shift by one."""
     history = base + ROW_SCALARS
     for k in range(params[R_FRAMES] - 2, 0, -1):
         state[history + k] = state[history + k - 1]
@@ -91,7 +91,7 @@ def begin_view(params, state, base):
 
 @inline_helper
 def end_view(state, i16, base):
-    """Add what analysis found and the remembered compromise to the view."""
+    """Add the result of an analysis and the remembered compromise to the view."""
     found = np.int64(i16[base * 4 + ANALYSED])
     if found >= 0:
         set_comp(state, base, found, 3)
@@ -107,7 +107,7 @@ def spread_bits(word, count, obs, at):
 
 @inline_helper
 def observe(params, t, state, i32, i16, base, obs, at):
-    """Write what blue sees to obs[at:]."""
+    """Write the observation to obs[at:]."""
     spread_bits(state[base + SHOWN], BITS, obs, at)
     if params[R_MORE]:
         observe_more(params, t, state, i32, i16, base, obs, at)
@@ -135,14 +135,14 @@ def observe_more(params, t, state, i32, i16, base, obs, at):
     if params[R_RESTORES_AT]:
         spread_bits(np.uint64(i16[small + RESTORED]), NUM_HOSTS, obs, at + params[R_RESTORES_AT])
     if params[R_CLOCK_AT]:
-        # Not as a share of the episode: blue is not told how long it will be.
+        # Not as a fraction of the episode: blue does not know its length.
         hundreds = np.float32(i32[base * 2 + STEPS]) / np.float32(100.0)
         obs[at + params[R_CLOCK_AT]] = min(hundreds, np.float32(1.0))
 
 
 @helper
 def observe_decoys(params, t, i16, base, obs, at):
-    """Write the decoys that are up: one number per host and kind, or the share per host."""
+    """Write the decoys that are up: one number per host and kind, or the fraction per host."""
     for host in range(NUM_HOSTS):
         up = np.int64(i16[host_at(base, host) + DECOYS])
         if params[R_DECOY_BITS]:
@@ -154,7 +154,7 @@ def observe_decoys(params, t, i16, base, obs, at):
 
 @kernel
 def write_masks(params, state, final, mask):
-    """Which actions are open (N, A), in the networks as they stand or as the ended ones ended."""
+    """Write the legal actions (N, A), at present or at the end of ended episodes."""
     i16, t = state.view(np.int16), params.view(np.int16)
     mask[:, :] = True
     useful = params[R_MASK] == MASK_USEFUL

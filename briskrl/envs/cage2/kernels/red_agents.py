@@ -1,4 +1,4 @@
-"""The scripted attackers: which action red takes next, from its memory and its last result."""
+"""The scripted attackers: red's next action from its memory and its last result."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LAST_STAGE, FIRST_OF_SERVER = 14, 12
 
 @inline_helper
 def advance_bline(t, i16, base):
-    """Go on to the stage that follows from the last result; returns its kind and targets."""
+    """Advance B_line to the stage that follows the last result; returns its kind and targets."""
     small = base * 4
     stage = np.int64(i16[small + STAGE])
     if stage < 0:
@@ -63,7 +63,7 @@ def advance_bline(t, i16, base):
     elif i16[small + RESULT] == SUCCEEDED:
         stage = min(stage + 1, LAST_STAGE)
         if stage == FIRST_OF_SERVER and i16[small + EMPTY] and not i16[small + ISSUED]:
-            # The scan found nothing to exploit: it begins again, behind the first discovery.
+            # The scan found nothing to exploit: start again after the first discovery.
             stage = 1
     else:
         stage = np.int64(t[T_JUMP + stage])
@@ -83,7 +83,7 @@ def advance_bline(t, i16, base):
 
 @inline_helper
 def forget(i16, base, hosts):
-    """Take hosts that Meander believed in out of its sets; returns whether there were any."""
+    """Remove hosts from Meander's sets; returns whether there were any."""
     small = base * 4
     lost = np.int64(i16[small + ESCALATED]) & hosts
     i16[small + ESCALATED] &= ~lost
@@ -93,7 +93,7 @@ def forget(i16, base, hosts):
 
 @inline_helper
 def digest(i16, base):
-    """Let Meander learn from the result of its last action."""
+    """Update Meander's memory with the result of its last action."""
     small = base * 4
     kind, result = i16[small + KIND], i16[small + RESULT]
     if kind == EXPLOITING:
@@ -112,7 +112,7 @@ def digest(i16, base):
 
 @inline_helper
 def advance_meander(i16, base):
-    """Digest the last result; returns the kind of the next action and its possible targets."""
+    """Process the last result; returns the kind of the next action and its possible targets."""
     small = base * 4
     digest(i16, base)
     escalated, exploited = np.int64(i16[small + ESCALATED]), np.int64(i16[small + EXPLOITED])
@@ -134,7 +134,7 @@ def advance_meander(i16, base):
 
 @inline_helper
 def remember(i16, base, kind, target):
-    """Note in Meander's memory what it is about to do."""
+    """Record the next action in Meander's memory."""
     small, bit = base * 4, 1 << target
     if kind == DISCOVER:
         i16[small + TRIED] |= bit
@@ -148,9 +148,9 @@ def remember(i16, base, kind, target):
 
 @inline_helper
 def choose(t, state, i16, base, forced, allowed, i):
-    """The next action of red as kind and target, which it remembers; SLEEP has the target -1.
+    """Red's next action as kind and target, which it remembers; SLEEP has the target -1.
 
-    Where choices are forced, `allowed` gets the kind and the mask of targets to choose from.
+    If choices are forced, `allowed` gets the kind and the mask of possible targets.
     """
     small = base * 4
     agent = i16[small + AGENT]

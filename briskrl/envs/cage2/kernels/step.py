@@ -1,7 +1,6 @@
-"""The compiled game: starts, turns, and one loop over all networks of a batch.
+"""The rules of CAGE-2: starts, turns and episode ends, bound to the generic step loop.
 
-Memory and settings are described in `row/kernels.py`; what actions do is in `world/kernels.py`, the
-attackers are in `red/kernels.py`, and what blue sees in `views/kernels.py`.
+Memory and settings are described in `layout.py`.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ from briskrl.envs.kernels.rng import draw
 from briskrl.envs.kernels.step_loop import EnvFunctions, build_step_kernels, specialize, step
 
 TIME_UP = 1
-"""The only cause of an ending."""
+"""The only cause of an episode end."""
 
 
 @helper
@@ -131,7 +130,7 @@ def act_green(params, t, state, i16, base, forced, i):
 
 @inline_helper
 def turn(params, t, state, i32, i16, base, action, forced, allowed, i):
-    """Play one step of a network; returns what it costs blue, in tenths."""
+    """Play one step of a network; returns its cost for blue, in tenths."""
     small = base * 4
     i32[base * 2 + STEPS] += 1
     begin_view(params, state, base)

@@ -1,11 +1,11 @@
-"""The compiled cart and pole: one step of physics, and one loop over all carts of a batch.
+"""The physics of CartPole, bound to the generic step loop.
 
-A cart is one row of ROW 64-bit words, a cache line: the random state, four float64 numbers (where
-the cart is, how fast it goes, how far the pole leans, how fast it turns), and its counters in views
-of the same memory with other number types. `params` holds the settings.
+A cart is one row of ROW 64-bit words, a cache line: the random state, four float64 numbers (cart
+position and velocity, pole angle and angular velocity), and counters in views of the same memory.
+`params` holds the settings.
 
-The equations are Gymnasium's, operation by operation in float64, and so are the results wherever
-its sine and cosine round as those here do, which are good to the last bit or the one before.
+The equations are Gymnasium's, operation by operation in float64. Results are equal wherever its
+sine and cosine round like the ones here, which have an error below one unit in the last place.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ ANGLE_LIMIT = 12 * 2 * math.pi / 360
 START = 0.05
 """Each of the four numbers starts within this distance of 0."""
 SMALL_ANGLE = 0.78
-"""Below pi/4, where the series below hold."""
+"""Below pi/4, where the polynomials hold."""
 
 
 @inline_helper
 def sin_cos(angle):
     """Sine and cosine, each with an error below one unit in the last place.
 
-    For small angles the polynomials of FreeBSD's msun (k_sin.c, k_cos.c): they need no call and no
-    table, so that the processor can work on several carts at once.
+    Small angles use the polynomials of FreeBSD's msun (k_sin.c, k_cos.c): without a call or a
+    table, the processor can overlap the work of several carts.
     """
     if abs(angle) > SMALL_ANGLE:
         return math.sin(angle), math.cos(angle)
@@ -81,7 +81,7 @@ def sin_cos(angle):
     )
     half = 0.5 * z
     whole = 1.0 - half
-    # The second bracket is what rounding 1 - half has lost.
+    # The second bracket is the rounding error of 1 - half.
     return sine, whole + (((1.0 - whole) - half) + z * r)
 
 
@@ -89,7 +89,7 @@ def sin_cos(angle):
 def move(f64, at, action, sine, cosine):
     """Move the cart whose four numbers begin at `at` by one step of explicit Euler integration.
 
-    Sine and cosine are those of its pole's angle; whoever calls decides how they are rounded.
+    The caller computes sine and cosine of the angle, because families round them differently.
     """
     x, speed, angle, spin = f64[at], f64[at + 1], f64[at + 2], f64[at + 3]
     force = FORCE if action == 1 else -FORCE

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,9 @@ from briskrl.core.errors import ConfigError
 from briskrl.core.registry import load_object
 from briskrl.core.spec import EnvSpec
 from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
-from briskrl.envs.kernels.step_loop import StepKernels
+
+if TYPE_CHECKING:
+    from briskrl.envs.kernels.step_loop import StepKernels
 
 _HERE = "briskrl.envs.gym.compiled"
 COMPILED_VERSIONS = {

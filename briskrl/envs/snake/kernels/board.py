@@ -1,10 +1,10 @@
-"""The memory of compiled games, bit operations on their boards, and how bodies and food get there.
+"""The memory layout of games, bit operations on boards, and placing bodies and food.
 
 A game is one row of 64-bit words: ROW_SCALARS words of scalars, a bitboard of the free cells, and
 the body as a ring of 16-bit cells. Arrays with other number types are views of the same memory. A
-cell is the number of its bit in the row. Each board row ends with a guard bit that is never free,
-and there are zero words before and after the board, so that a step off the board lands on a bit
-that is not free.
+cell is the index of its bit in the row. Each board row ends with a guard bit that is never free,
+and there are zero words before and after the board, so a move off the board hits a bit that is not
+free.
 
 `params` holds the settings as int64 words (see the R_ names), rewards as float64 in the same words,
 and behind them the bitboard of an empty board. Directions are absolute (up, right, down, left) or
@@ -64,7 +64,7 @@ R_EMPTY_BOARD = 32
 OBS_FEATURES, OBS_FLOOD, OBS_EXTENDED, OBS_GRID = range(4)
 START_CENTER, START_RANDOM, START_CYCLE = range(3)
 MIX_ALWAYS = 1 << 32
-"""Value of R_MIX that needs no draw, like 0."""
+"""Value of R_MIX for always; like 0, it needs no draw."""
 
 WALL, BODY, TRAPPED, STARVED, STEP_LIMIT, FILLED = range(1, 7)
 MOVES = 0b1011
@@ -79,10 +79,10 @@ U56 = np.uint64(56)
 
 
 def _simple_rings() -> np.ndarray:
-    """For each set of free cells around a cell, whether that cell is no bridge between its sides.
+    """For each set of free cells around a cell, whether that cell is not a bridge between them.
 
-    Bits 0..7 are the neighbours in reading order. True if the free ones of the four sides hang
-    together through the ring of eight, so that taking the cell away cuts no free cells apart.
+    Bits 0..7 are the neighbors in reading order. True if the free ones of the four sides are
+    connected through the ring of eight, so that occupying the cell disconnects no free cells.
     """
     circle = (0, 1, 2, 4, 7, 6, 5, 3)
     simple = np.zeros(256, np.bool_)
@@ -152,7 +152,7 @@ def tail_of(params, i32, i16, base):
 
 @inline_helper
 def touches_free(params, state, base, cell):
-    """Number of free neighbours of a cell."""
+    """Number of free neighbors of a cell."""
     stride = params[R_WIDTH] + 1
     return (
         bit(state, base, cell - stride)
@@ -164,7 +164,7 @@ def touches_free(params, state, base, cell):
 
 @inline_helper
 def stays_connected(params, state, base, cell):
-    """Whether taking a cell from connected free cells surely leaves them connected: 0 or 1."""
+    """1 if connected free cells certainly stay connected when a cell is occupied, else 0."""
     stride = params[R_WIDTH] + 1
     ring = (
         three_bits(state, base, cell - stride - 1)
@@ -186,14 +186,14 @@ def first_free(params, state, base):
 
 @inline_helper
 def region_at(params, lane, slot):
-    """Where the scratch bitboard of a lane begins; pads around it stay zero."""
+    """First word of a scratch bitboard of a lane; the padding around it stays zero."""
     pad = params[R_BOARD] // 64 - ROW_SCALARS
     return params[R_SCRATCH] + lane * params[R_ROW] + slot * params[R_SCRATCH_STRIDE] + pad
 
 
 @inline_helper
 def clear_region(params, state, region):
-    """Make a scratch bitboard empty."""
+    """Clear a scratch bitboard."""
     for k in range(params[R_BOARD_WORDS]):
         state[region + k] = ZERO
 
@@ -206,7 +206,7 @@ def in_region(params, state, region, cell):
 
 @inline_helper
 def size_of_region(params, state, base, region, cell):
-    """Number of free cells connected with a free cell; leaves them in words[region:]."""
+    """Number of free cells connected with a free cell; leaves them in state[region:]."""
     clear_region(params, state, region)
     set_bit(state, region - (params[R_BOARD] >> 6), cell)
     return spread(params, state, base, region)
@@ -214,10 +214,10 @@ def size_of_region(params, state, base, region, cell):
 
 @helper
 def spread(params, state, base, region):
-    """Grow the bits at words[region:] to all free cells connected with them; returns their number.
+    """Grow the bits at state[region:] to all free cells connected with them; returns their number.
 
-    Words are grown one by one until nothing changes, forwards and backwards in turn, because a
-    change travels through all words that lie ahead within one sweep.
+    Words are grown one by one until nothing changes, forward and backward in turn, because a change
+    travels through all words ahead within one sweep.
     """
     count = params[R_BOARD_WORDS]
     if count <= 2:

@@ -1,4 +1,4 @@
-"""The observations of a compiled game: features, reachable space, and planes."""
+"""Observations: features, reachable space, and planes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from briskrl.envs.snake.kernels.board import (
 
 @inline_helper
 def observe(params, state, i32, i16, base, obs, at, lane):
-    """Write what the player of a game sees to obs[at:]."""
+    """Write the observation of a game to obs[at:]."""
     kind = params[R_OBS]
     if kind == OBS_GRID:
         observe_grid(params, state, i32, i16, base, obs, at, lane)
@@ -95,9 +95,9 @@ def observe_features(i16, base, obs, at):
 
 @inline_helper
 def resolve(params, state, i32, i16, base, lane):
-    """Settle CONNECTED, which a move clears when it is in doubt.
+    """Recompute CONNECTED, which a move clears when it may have changed.
 
-    Returns the size of the region left in the lane's first scratch bitboard: that of a free cell
+    Returns the size of the region in the lane's first scratch bitboard: the one around a free cell
     beside the head, if there is one.
     """
     small = base * 4
@@ -120,7 +120,7 @@ def resolve(params, state, i32, i16, base, lane):
 
 @helper
 def space_beyond(params, state, base, cell, lane, sizes):
-    """Number of free cells connected with a free cell, by regions already known where possible."""
+    """Number of free cells connected with a free cell; uses known regions where possible."""
     for slot in range(2):
         region = region_at(params, lane, slot)
         if sizes[slot] and in_region(params, state, region, cell):
@@ -132,7 +132,7 @@ def space_beyond(params, state, base, cell, lane, sizes):
 
 @helper
 def space_with_tail(params, state, i16, base, tail, free, lane):
-    """Number of cells connected with the tail's cell if it were free, itself included."""
+    """Number of cells connected with the tail's cell, including it, if it were free."""
     if i16[base * 4 + CONNECTED]:
         return free + 1 if touches_free(params, state, base, tail) else 1
     set_bit(state, base, tail)
@@ -169,7 +169,7 @@ def observe_flood(params, state, i32, i16, base, obs, at, lane):
 
 @helper
 def tail_in_reach(params, state, base, head, tail, lane):
-    """Whether free cells lead from the head to the tail, or they touch."""
+    """Whether free cells connect the head with the tail, or the two touch."""
     stride, region = params[R_WIDTH] + 1, region_at(params, lane, 0)
     clear_region(params, state, region)
     for direction in range(4):
@@ -187,7 +187,7 @@ def tail_in_reach(params, state, base, head, tail, lane):
 
 @helper
 def observe_extended(params, state, i32, i16, base, obs, at, lane):
-    """Write open neighbours, tail and length to obs[at + 14:]."""
+    """Write open neighbors, tail and length to obs[at + 14:]."""
     small, stride = base * 4, params[R_WIDTH] + 1
     head, heading = np.int64(i16[small + HEAD]), np.int64(i16[small + HEADING])
     moves, mirror = np.int64(i16[small + OPEN]), i16[small + MIRROR]
@@ -210,7 +210,7 @@ def observe_extended(params, state, i32, i16, base, obs, at, lane):
 
 @inline_helper
 def frame_of(params, i16, base):
-    """Where board cells lie in a plane: (row, col) at origin + row * down + col * right."""
+    """Place of board cells in a plane: (row, col) is at origin + row * down + col * right."""
     small = base * 4
     height, width = params[R_HEIGHT], params[R_WIDTH]
     mirror, heading = i16[small + MIRROR], np.int64(i16[small + HEADING])
@@ -237,7 +237,7 @@ def frame_of(params, i16, base):
 
 @helper
 def observe_grid(params, state, i32, i16, base, obs, at, lane):
-    """Write the planes of a game to obs[at:], of which the caller has given the right number."""
+    """Write the planes of a game to obs[at:]."""
     small, board, stride = base * 4, params[R_BOARD], params[R_WIDTH] + 1
     origin, down, right, plane = frame_of(params, i16, base)
     origin += at
@@ -245,7 +245,7 @@ def observe_grid(params, state, i32, i16, base, obs, at, lane):
     last_plane = 5 + params[R_REACHABLE]
     for k in range(at, at + plane * last_plane):
         obs[k] = 0
-    # Division by the stride as a product: exact for every cell number below 2**16.
+    # Division by the stride as a product; exact for every cell below 2**16.
     inverse = (1 << 32) // stride + 1
     length, newest = np.int64(i32[base * 2 + LENGTH]), np.int64(i16[small + RING_HEAD])
     ring, mask = small + params[R_RING], params[R_RING_MASK]
@@ -276,7 +276,7 @@ def observe_grid(params, state, i32, i16, base, obs, at, lane):
 
 @helper
 def show_reachable(params, state, i32, i16, base, obs, origin, down, right, lane):
-    """Mark the free cells in the regions that the moves which are not fatal lead into."""
+    """Mark the free cells that can be reached by a move that is not fatal."""
     small, stride, region = base * 4, params[R_WIDTH] + 1, region_at(params, lane, 0)
     head, heading = np.int64(i16[small + HEAD]), np.int64(i16[small + HEADING])
     tail = tail_of(params, i32, i16, base)

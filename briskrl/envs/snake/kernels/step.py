@@ -1,6 +1,6 @@
-"""The compiled Snake game: starts, moves, and one loop over all games of a batch.
+"""The rules of Snake: starts, moves and episode ends, bound to the generic step loop.
 
-Memory and settings are described in `board/kernels.py`, what players see in `views/kernels.py`.
+Memory and settings are described in `board.py`.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def find_moves(params, state, i32, i16, base):
 
 @inline_helper
 def shift_body(params, state, i32, i16, base, cell):
-    """Move the head to a cell and the tail away; CONNECTED stays only if that is sure."""
+    """Move the head to a cell and the tail away; keeps CONNECTED only if it certainly holds."""
     small = base * 4
     tail = tail_of(params, i32, i16, base)
     if params[R_TRACK] and i16[small + CONNECTED] and tail != cell:
@@ -183,7 +183,7 @@ def shift_body(params, state, i32, i16, base, cell):
 
 @inline_helper
 def push(params, i16, base, cell):
-    """Add a cell at the head's end of the ring."""
+    """Append a cell to the ring, as the new head."""
     small = base * 4
     newest = (np.int64(i16[small + RING_HEAD]) + 1) & params[R_RING_MASK]
     i16[small + RING_HEAD] = newest
@@ -193,7 +193,7 @@ def push(params, i16, base, cell):
 
 @inline_helper
 def grow_body(params, state, i32, i16, base, cell):
-    """Move the head to a cell and keep the tail; CONNECTED stays only if that is sure."""
+    """Move the head to a cell and keep the tail; keeps CONNECTED only if it certainly holds."""
     i32[base * 2 + LENGTH] += 1
     i32[base * 2 + SCORE] += 1
     i32[base * 2 + HUNGER] = 0
@@ -205,7 +205,7 @@ def grow_body(params, state, i32, i16, base, cell):
 
 @inline_helper
 def turn_of(params, i16, base, action):
-    """The relative direction that an action means."""
+    """The relative direction of an action."""
     if params[R_ABSOLUTE]:
         turn = (action - np.int64(i16[base * 4 + HEADING])) & 3
         return 0 if turn == 2 else turn
@@ -216,7 +216,7 @@ def turn_of(params, i16, base, action):
 
 @inline_helper
 def move(params, values, state, i32, i16, base, action):
-    """Play one move; returns the reward and the cause of the end, 0 while the game goes on."""
+    """Play one move; returns the reward and the cause of the end, or 0."""
     small, half = base * 4, base * 2
     turn = turn_of(params, i16, base, action)
     heading = (np.int64(i16[small + HEADING]) + turn) & 3
@@ -247,7 +247,7 @@ def move(params, values, state, i32, i16, base, action):
         place_food(params, state, i16, base, free)
         reward = values[R_EAT]
     else:
-        # Only the axis of the move changes its distance to the food.
+        # A move changes the distance to the food only along its own axis.
         if down:
             ahead = (np.int64(i16[small + FOOD_ROW]) - row) * down
         else:
@@ -264,7 +264,7 @@ def move(params, values, state, i32, i16, base, action):
 
 @helper
 def rebuild(params, state, i32, i16, base):
-    """Derive everything that follows from body, heading and food anew."""
+    """Recompute everything that follows from body, heading and food."""
     empty = params.view(np.uint64)
     board = base + (params[R_BOARD] >> 6)
     for j in range(params[R_BOARD_WORDS]):
@@ -374,9 +374,9 @@ KERNELS = build_step_kernels(
 
 @kernel
 def write_masks(params, state, moves_at, mask):
-    """Which actions do not collide at once (N, A), from OPEN or from FINAL_OPEN."""
+    """Write the actions (N, A) that do not collide at once, from OPEN or FINAL_OPEN."""
     i16 = state.view(np.int16)
-    # The heading and mirror that belong to OPEN, or those that belong to FINAL_OPEN.
+    # Heading and mirror of OPEN or of FINAL_OPEN.
     heading_at = HEADING if moves_at == OPEN else FINAL_HEADING
     mirror_at = MIRROR if moves_at == OPEN else FINAL_MIRROR
     for i in range(mask.shape[0]):

@@ -58,7 +58,7 @@ def kept_at(params, env, n):
 
 @inline_helper
 def scenario_of(params, i32, base, n):
-    """Number of a fire's landscape and weather among all in the pool."""
+    """Index of a fire's landscape and weather among all pairs in the pool."""
     weather = i32[(base + params[R_ROW_FIRES]) * 2 + 2 * n + 1]
     return np.int64(i32[base * 2 + LAND]) * params[R_WEATHER] + weather
 

@@ -16,13 +16,13 @@ from briskrl.compiler.jit import inline_helper
 from briskrl.envs.kernels.parallel_step import at_address
 
 RNG, RETURN, LOSS_FIRST, LOSS, FIRE_RNG, KEY = range(6)
-"""Words of a row; losses are shares of all value."""
+"""Words of a row; losses are fractions of the landscape's value."""
 LAND, STEPS, SPENT, BUDGET, TREATED, DROPPED, PINNED = range(12, 19)
-"""Halves of words; PINNED is a landscape plus one, or 0 for any."""
+"""Places in a row seen as int32; PINNED is a landscape plus one, or 0 for any."""
 EPISODE = 22
-"""A half: how many episodes have begun since the env was seeded."""
+"""Place as int32: number of episodes since the env was seeded."""
 ENDED = 40
-"""A quarter of a word."""
+"""Place as int16."""
 ROW_SCALARS = 16
 
 (
@@ -69,17 +69,17 @@ ROW_SCALARS = 16
     P_FIXED,
     P_OFFSETS,
 ) = range(42)
-"""Places in the rules. R_ROW_* hold places in a row, in words; P_* places in the pool, in elements
+"""Places in `params`. R_ROW_* hold places in a row, in words; P_* places in the pool, in elements
 of their own type."""
 R_CHANNEL = 48
 """Code of the first channel; see CHANNEL_*. The stencil begins at R_STENCIL."""
 R_STENCIL = 80
 CHANNEL_TREATED, CHANNEL_LEGAL, CHANNEL_BUDGET = -1, -2, -3
-"""Other codes are numbers of static planes."""
+"""Other codes are indices of static planes."""
 MODE_EPISODE, MODE_SET, MODE_FRESH, MODE_ROUND = range(4)
 REWARD_DELTA, REWARD_RELATIVE, REWARD_TERMINAL = range(3)
 SPENT_ALL, NONE_LEGAL = 1, 2
-"""Causes of an episode's end."""
+"""Causes of an episode end."""
 
 
 class Memory(NamedTuple):

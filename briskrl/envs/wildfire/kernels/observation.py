@@ -1,4 +1,4 @@
-"""What episodes show, compiled: planes, masks, and codes that stand for both."""
+"""Observations: planes, masks, and short codes from which both can be rebuilt."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def show(params, pool, treated, at, land, budget, shown, to):
     Args:
         params: Settings.
         pool: Landscapes.
-        treated: Words with one bit per cell, from `at` on; bits of cells that cannot burn may be
-            set or not.
+        treated: Bitmap of treated cells, from word `at` on; bits of cells that cannot burn are
+            ignored.
         at: See treated.
         land: The landscape.
-        budget: Share of the budget that is left.
+        budget: Fraction of the budget that is left.
         shown: Where to write.
         to: See shown.
     """
@@ -67,7 +67,7 @@ def show(params, pool, treated, at, land, budget, shown, to):
 
 @inline_helper
 def budget_left(i32, base):
-    """Share of the budget that is left."""
+    """Fraction of the budget that is left."""
     left = i32[base * 2 + BUDGET] - i32[base * 2 + SPENT]
     return np.float32(left / max(1, i32[base * 2 + BUDGET]))
 
@@ -81,7 +81,7 @@ def observe_episode(params, pool, state, i32, base, shown, at):
 
 @kernel
 def write_masks(params, state, place_of, mask):
-    """Which cells may be treated (N, cells), from the place of a bitmap in each row."""
+    """Write the cells (N, cells) that are set in a bitmap of each row."""
     for i in range(mask.shape[0]):
         at = i * params[R_ROW] + params[place_of]
         for cell in range(mask.shape[1]):
@@ -90,7 +90,7 @@ def write_masks(params, state, place_of, mask):
 
 @kernel
 def write_codes(params, state, codes):
-    """Each episode in short (N, 1 + bits): landscape and budget left in one word, closed cells."""
+    """Write the code of each episode (N, 1 + bits): landscape and budget left, closed cells."""
     i32, halves, reals = state.view(np.int32), codes.view(np.int32), codes.view(np.float32)
     for i in range(codes.shape[0]):
         base = i * params[R_ROW]
@@ -102,7 +102,7 @@ def write_codes(params, state, codes):
 
 @kernel
 def read_planes(params, codes, obs):
-    """The planes (B, C, H, W) that codes stand for."""
+    """Write the planes (B, C, H, W) of codes."""
     pool = at_address(params, params[R_POOL])
     halves, reals = codes.view(np.int32), codes.view(np.float32)
     flat, shown = codes.reshape(codes.size), obs.reshape(obs.size)
@@ -114,7 +114,7 @@ def read_planes(params, codes, obs):
 
 @kernel
 def read_masks(params, codes, mask):
-    """The legal cells (B, H * W) that codes stand for."""
+    """Write the legal cells (B, H * W) of codes."""
     sets = at_address(params, params[R_POOL]).view(np.uint64)
     halves, flat = codes.view(np.int32), codes.reshape(codes.size)
     for i in range(codes.shape[0]):

@@ -1,10 +1,10 @@
 """Fire spread by minimum travel time, compiled.
 
 A fire is a shortest-path search from its ignition, cut off at its duration. Cells wait in buckets
-by arrival time, each in one bucket at most; a cell whose time improves moves to an earlier bucket,
-and one that has been expanded already is expanded again. Floating-point addition is monotone, so
-whatever the order, the times come out as the smallest sum over all paths: those of Dijkstra's
-algorithm, to the bit.
+by arrival time, each in at most one bucket; a cell whose time improves moves to an earlier bucket,
+and a cell that has been expanded already is expanded again. Floating-point addition is monotone, so
+in any order the times are the smallest sum over all paths: those of Dijkstra's algorithm, to the
+bit.
 
 A lane's scratch space is a stretch of 4-byte words: arrival times with a margin on both sides
 (moves beyond the grid lead there, with infinite times), links of the buckets, burned cells in order
@@ -22,11 +22,11 @@ from briskrl.compiler.jit import helper, inline_helper
 
 BUCKETS = 512
 NONE, EXPANDED = -1, -2
-"""No cell; a cell that waits in no bucket."""
+"""No cell; a cell that is in no bucket."""
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 IGNITION = 100
-"""In place of the direction that fire came in, where it began; -1 is where there is no fire."""
+"""Incoming direction of the ignition cell; -1 where there is no fire."""
 SCRATCH_FILL = 0
 SCRATCH_SCALARS = 16
 HEIGHT, WIDTH, CUTS, PINCHES, REACH = range(5)
@@ -72,7 +72,7 @@ def ways_at(base, cells, width, reach):
 
 @helper
 def clear_scratch(i32, f32, base, cells, width, reach, fill):
-    """Make a lane ready for fires whose cells are `fill` before they burn."""
+    """Prepare a lane for fires whose unburned cells hold `fill`."""
     f32[base + SCRATCH_FILL] = fill
     arrivals = arrivals_at(base, width, reach)
     for i in range(cells):
@@ -84,7 +84,7 @@ def clear_scratch(i32, f32, base, cells, width, reach, fill):
 
 @inline_helper
 def fill_of(limit):
-    """What cells hold that have not burned: the first number after the duration."""
+    """Arrival time of unburned cells: the next float after the duration."""
     return np.nextafter(limit, np.float32(np.inf))
 
 
@@ -96,7 +96,7 @@ def scale_of(limit):
 
 @inline_helper
 def enqueue(i32, after, before, heads, cell, place):
-    """Put a cell first into a bucket."""
+    """Insert a cell at the front of a bucket."""
     first = np.int64(i32[heads + place])
     i32[after + cell] = first
     i32[before + cell] = NONE
