@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-
 IDS = {"FuelBreak20-v0": 20, "FuelBreak40-v0": 80, "FuelBreakLandfire50-v0": 125}
 QUICK = {"landscapes": 1, "n_weather": 1, "n_fires": 2, "obs_fires": 2}
 
