@@ -13,96 +13,96 @@ from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.types import Ints
 from briskrl.parallel.kernels import native_worker as kernels
 from briskrl.parallel.kernels.spin_wait import PATIENCE, wait_for
-from briskrl.parallel.worker import Sign, Worker
+from briskrl.parallel.thread_pool import Signal, Worker
 
-Subject = PackedArgs[Any]
-Work = Callable[[Subject, int], None]
-"""A kernel that is called with a subject and a number."""
+Args = PackedArgs[Any]
+Work = Callable[[Args, int], None]
+"""A kernel that is called with packed arguments and a number."""
 
 KEPT = 8
-"""Subjects that may not be given up yet: more than the other thread can be at."""
+"""Requests whose kernels and arguments are kept alive: more than the worker can be at."""
 
 
 class NativeWorker:
-    """Has a worker do compiled work, and keeps it in compiled code from one request to the next.
+    """Runs compiled work in a worker that stays in compiled code from one request to the next.
 
-    Were it to use the interpreter in between, that would travel from core to core and back again,
-    with the objects that both threads touch, while nobody computes.
+    If the worker used the interpreter in between, the interpreter lock would travel from core to
+    core and back, with the objects that both threads touch, while nobody computes.
 
     Args:
-        worker: Who does it; is free for other work once the service is closed.
+        worker: The thread; it can run other tasks after `close`.
     """
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._board = np.zeros(kernels.BOARD_SIZE, np.int64)
-        self._entries: dict[tuple[Work, Subject], int] = {}
-        self._requests = self._announcements = 0
+        self._mailbox = np.zeros(kernels.MAILBOX_SIZE, np.int64)
+        self._addresses: dict[tuple[Work, Args], int] = {}
+        self._requests = self._prefetches = 0
         self._open = False
-        # Compiled here and now: a thread would be at it while there is a request.
-        kernels.worker_loop(self._board, PATIENCE)
+        # Compiled by this thread: the worker would compile while there is a request.
+        kernels.worker_loop(self._mailbox, PATIENCE)
 
-    def begin(self, work: Work, subject: Subject, number: int = 0) -> None:
-        """Start the work on a subject; `finish` or `cancel_or_wait` must be called in between."""
+    def begin(self, work: Work, args: Args, number: int = 0) -> None:
+        """Request work(args, number); `finish` or `cancel_or_wait` must be called in between."""
         self._requests += 1
         self._open = True
-        if not kernels.submit(self._board, *self._addresses(work, subject), number):
+        if not kernels.submit(self._mailbox, *self._addresses_of(work, args), number):
             self._worker.finish()
-            self._board[kernels.STATE] = kernels.ASKED
-            self._worker.begin(partial(_serve, self._board, self._entries))
+            self._mailbox[kernels.STATE] = kernels.REQUESTED
+            self._worker.begin(partial(_serve, self._mailbox, self._addresses))
 
-    def prefetch(self, work: Work, subject: Subject) -> int:
-        """The work on a subject will be asked for next: have it begun as soon as there is time.
+    def prefetch(self, work: Work, args: Args) -> int:
+        """Announce the next request, so that the worker begins with it when it has time.
 
         Returns:
-            The number of the announcement, with which the work is called to begin.
+            The number with which the kernel is called to begin.
         """
-        self._announcements += 1
-        kernels.prefetch(self._board, *self._addresses(work, subject), self._announcements)
-        return self._announcements
+        self._prefetches += 1
+        kernels.prefetch(self._mailbox, *self._addresses_of(work, args), self._prefetches)
+        return self._prefetches
 
     @property
-    def end(self) -> Sign:
-        """What says that the work is done."""
-        return self._board, kernels.SERVED, self._requests
+    def end(self) -> Signal:
+        """The signal that the request is done."""
+        return self._mailbox, kernels.SERVED, self._requests
 
     def finish(self) -> tuple[int, int]:
-        """Wait until it is done.
+        """Wait until the request is done.
 
         Returns:
-            The nanoseconds that it has taken to compute, since `begin` and before.
+            Its CPU time in nanoseconds, since `begin` and before, by `prefetch`.
         """
         wait_for(*self.end)
-        return int(self._board[kernels.TOOK_NS]), int(self._board[kernels.AHEAD_NS])
+        return int(self._mailbox[kernels.TOOK_NS]), int(self._mailbox[kernels.AHEAD_NS])
 
     def cancel_or_wait(self) -> int:
-        """The work is no longer needed: wait for it only if somebody is at it.
+        """Cancel the request, or wait for it if it has begun.
 
         Returns:
-            The nanoseconds that it has taken to compute.
+            Its CPU time in nanoseconds.
         """
-        if kernels.cancel(self._board):
+        if kernels.cancel(self._mailbox):
             self._requests -= 1
             return 0
         return self.finish()[0]
 
     def close(self) -> None:
-        """Have the worker come back; nothing may be under way."""
+        """Free the worker for other tasks; no request may be under way."""
         if self._open:
             self._open = False
-            kernels.close(self._board)
+            kernels.close(self._mailbox)
             self._worker.finish()
 
-    def _addresses(self, work: Work, subject: Subject) -> tuple[int, int]:
-        """Where compiled code finds the work and its subject."""
-        found = self._entries.get((work, subject))
+    def _addresses_of(self, work: Work, args: Args) -> tuple[int, int]:
+        """The addresses of a kernel and of its arguments."""
+        found = self._addresses.get((work, args))
         if found is None:
-            if len(self._entries) == KEPT:
-                self._entries.pop(next(iter(self._entries)))
-            found = self._entries[work, subject] = function_address(work, subject, 0)
-        return found, subject.address
+            if len(self._addresses) == KEPT:
+                self._addresses.pop(next(iter(self._addresses)))
+            found = self._addresses[work, args] = function_address(work, args, 0)
+        return found, args.address
 
 
-def _serve(board: Ints, _entries: dict[tuple[Work, Subject], int], _: int) -> None:
-    """Work at requests; what they are about stays alive meanwhile."""
-    kernels.worker_loop(board, PATIENCE)
+def _serve(mailbox: Ints, _addresses: dict[tuple[Work, Args], int], _: int) -> None:
+    """Run requests; the second argument keeps what they are about alive."""
+    kernels.worker_loop(mailbox, PATIENCE)

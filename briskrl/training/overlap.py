@@ -24,9 +24,9 @@ from briskrl.core.counters import Counters
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import Batch, EpisodeStats, StepSlot
-from briskrl.parallel.backoff import Backoff
+from briskrl.parallel.backoff import TeamBackoff
 from briskrl.parallel.native_worker import NativeWorker
-from briskrl.parallel.worker import Worker
+from briskrl.parallel.thread_pool import Worker
 from briskrl.training.collector import Collecting, StepSlots
 from briskrl.training.learner import OffPolicyLearner
 
@@ -57,14 +57,14 @@ class Overlap:
         self._counters = counters
         self._worker = Worker(1)
         self._native_worker = NativeWorker(self._worker)
-        self._backoff = Backoff()
+        self._backoff = TeamBackoff()
         self._under_way: _Updates | None = None
         self._in_thread = False
         self._begin = self._own_begin = self._learning_s = 0.0
         self._rng_before_prefetch: Any = None
         self.pending = 0
         """Updates that the last iteration made due."""
-        weakref.finalize(self, self._worker.leave)
+        weakref.finalize(self, self._worker.stop)
 
     def collect(self, collector: Collecting) -> tuple[int, EpisodeStats]:
         """Collect while the pending updates are done; see Collecting.collect."""
@@ -84,7 +84,7 @@ class Overlap:
             self._learner.swap_batches()
         self._under_way = _Updates(self.pending, self._compiled.updates, prefetched=prefetched)
         self.pending, self._rng_before_prefetch = 0, None
-        self._in_thread = not self._backoff.goes_on()
+        self._in_thread = not self._backoff.skips()
         if self._in_thread:
             self._begin, self._own_begin = perf_counter(), thread_time()
             self._compiled.freeze_actor(self._learner.batch)

@@ -82,13 +82,13 @@ def value_gradient(algo: DQN, batch: Batch, k: int = 0) -> tuple[Tensor, Tensor]
         out = parts.target(next_obs)
         chooser = parts.online(next_obs) if config.double else out
         best = legal_values(action_values(chooser, support), mask).argmax(1, keepdim=True)
-        chosen = of_actions(out, best).squeeze(1)
+        indices = of_actions(out, best).squeeze(1)
     predicted = of_actions(parts.online(obs), action[:, None]).squeeze(1)
     if support is None:
-        goal = td_target(reward, discount, chosen)
+        goal = td_target(reward, discount, indices)
         loss, errors = huber(predicted, goal, weight), (predicted - goal).abs()
     else:
-        goal = project_distribution(chosen.softmax(1), reward, discount, support)
+        goal = project_distribution(indices.softmax(1), reward, discount, support)
         errors = cross_entropy(predicted, goal)
         loss = (errors * weight).mean()
     gradients = torch.autograd.grad(loss, list(parts.online.parameters()))

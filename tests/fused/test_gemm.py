@@ -1,4 +1,4 @@
-"""Products held in registers, and blocks turned in them, against numpy."""
+"""Products held in registers, and blocks transposed in them, against numpy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from briskrl.compiler.jit import kernel
 from briskrl.fused.kernels import gemm as kernels
-from briskrl.fused.kernels.gemm import gemm, thin_gemm, transpose_all
+from briskrl.fused.kernels.gemm import dot_gemm, gemm, transpose_all
 from briskrl.fused.kernels.gemm_tile import (
     LINEAR,
     RELU,
@@ -26,13 +26,13 @@ ROUNDING = {"float32": 3e-6, "float64": 1e-13}
 
 
 @kernel
-def multiply(c, rows, columns, a, b, start, depth, ending):
-    gemm(c, rows, columns, a, b, start, depth, ending)
+def multiply(c, rows, columns, a, b, start, depth, epilogue):
+    gemm(c, rows, columns, a, b, start, depth, epilogue)
 
 
 @kernel
 def multiply_thin(c, rows, columns, a, b, start, depth):
-    thin_gemm(c, rows, columns, a, b, start, depth)
+    dot_gemm(c, rows, columns, a, b, start, depth)
 
 
 @kernel
@@ -72,11 +72,11 @@ def laid_out(array, at: int, row: int, *, transposed: bool = False) -> Matrix:
     more=st.tuples(*[st.integers(0, 9)] * 4),
     transposed=st.booleans(),
     shared_start=st.booleans(),
-    ending=st.sampled_from([-np.inf, 0.0, 0.5, "late"]),
+    epilogue=st.sampled_from([-np.inf, 0.0, 0.5, "late"]),
     dtype=st.sampled_from(["float32", "float64"]),
 )
 def test_a_product_of_any_shape_is_numpys(
-    rows, columns, depth, at, more, transposed, shared_start, ending, dtype
+    rows, columns, depth, at, more, transposed, shared_start, epilogue, dtype
 ):
     rng = np.random.default_rng(rows * columns + depth)
     wide = padded(columns)
@@ -88,21 +88,21 @@ def test_a_product_of_any_shape_is_numpys(
     right = laid_out(b, at[1], wide + more[1])
     first = laid_out(start, at[2], wide + more[2])
     if shared_start:
-        first = first._replace(row=0)
+        first = first._replace(stride=0)
     out = laid_out(np.zeros((rows, wide), dtype), at[3], wide + more[3])
-    before = out.numbers.copy()
-    floor = -np.inf if ending == "late" else ending
-    how = AddEpilogue() if ending == "late" else ReluEpilogue(a.dtype.type(floor))
+    before = out.data.copy()
+    floor = -np.inf if epilogue == "late" else epilogue
+    how = AddEpilogue() if epilogue == "late" else ReluEpilogue(a.dtype.type(floor))
     multiply(out, rows, wide, left, right, first, depth, how)
 
     exact = start.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)
     exact = np.maximum(floor, exact)
     size = 1 + np.abs(a).astype(np.float64) @ np.abs(b)
-    inside = out.at + np.arange(rows)[:, None] * out.row + np.arange(wide)
-    assert (np.abs(out.numbers[inside] - exact) <= ROUNDING[dtype] * size).all()
+    inside = out.offset + np.arange(rows)[:, None] * out.stride + np.arange(wide)
+    assert (np.abs(out.data[inside] - exact) <= ROUNDING[dtype] * size).all()
     # What is around the block stays as it was.
-    before[inside] = out.numbers[inside]
-    assert np.array_equal(out.numbers, before, equal_nan=True)
+    before[inside] = out.data[inside]
+    assert np.array_equal(out.data, before, equal_nan=True)
 
 
 @settings(max_examples=100)
@@ -125,15 +125,15 @@ def test_a_product_may_be_taken_times_the_gradient_of_an_activation(
     made = [before, np.maximum(0, before), np.tanh(before)][activation]
     grad = [np.ones_like(before), before > 0, 1 - np.tanh(before) ** 2][activation]
     out = laid_out(np.zeros((rows, wide), dtype), 2, wide + 3)
-    results = laid_out(made, 2, wide + 3).numbers
+    results = laid_out(made, 2, wide + 3).data
     left, right = laid_out(a, 0, depth), laid_out(b, 0, wide)
     zeros = Matrix(np.zeros(wide, dtype), 0, 0, 1)
     multiply(
         out, rows, wide, left, right, zeros, depth, ActivationGradEpilogue(activation, results)
     )
-    inside = out.at + np.arange(rows)[:, None] * out.row + np.arange(wide)
+    inside = out.offset + np.arange(rows)[:, None] * out.stride + np.arange(wide)
     size = 1 + np.abs(a).astype(np.float64) @ np.abs(b)
-    assert (np.abs(out.numbers[inside] - (a @ b) * grad) <= ROUNDING[dtype] * size).all()
+    assert (np.abs(out.data[inside] - (a @ b) * grad) <= ROUNDING[dtype] * size).all()
 
 
 @settings(max_examples=100)
@@ -147,20 +147,20 @@ def test_a_product_may_be_taken_times_the_gradient_of_an_activation(
 def test_a_thin_product_is_numpys_and_no_other_column_is_touched(
     rows, columns, vectors, more, dtype
 ):
-    depth = vectors * kernels.FULL // np.dtype(dtype).itemsize
+    depth = vectors * kernels.VECTOR_BYTES // np.dtype(dtype).itemsize
     rng = np.random.default_rng(rows * columns + depth)
     a, b = (rng.standard_normal((n, depth)).astype(dtype) for n in (rows, columns))
     start = rng.standard_normal(columns).astype(dtype)
     out = laid_out(np.zeros((rows, columns), dtype), more[0], PADDING)
-    before = out.numbers.copy()
+    before = out.data.copy()
     left, right = laid_out(a, more[1], depth + more[1]), laid_out(b, more[2], depth + more[2])
     multiply_thin(out, rows, columns, left, right, Matrix(start, 0, 0, 1), depth)
     exact = start + a.astype(np.float64) @ b.T.astype(np.float64)
     size = 1 + np.abs(a).astype(np.float64) @ np.abs(b.T)
-    inside = out.at + np.arange(rows)[:, None] * out.row + np.arange(columns)
-    assert (np.abs(out.numbers[inside] - exact) <= ROUNDING[dtype] * size).all()
-    before[inside] = out.numbers[inside]
-    assert np.array_equal(out.numbers, before, equal_nan=True)
+    inside = out.offset + np.arange(rows)[:, None] * out.stride + np.arange(columns)
+    assert (np.abs(out.data[inside] - exact) <= ROUNDING[dtype] * size).all()
+    before[inside] = out.data[inside]
+    assert np.array_equal(out.data, before, equal_nan=True)
 
 
 def test_a_row_of_a_thin_product_does_not_depend_on_its_neighbours():
@@ -199,7 +199,7 @@ def test_a_product_may_be_added_to_where_it_stands(dtype, late):
         5,
         AddEpilogue() if late else ReluEpilogue(a.dtype.type(-np.inf)),
     )
-    assert out.numbers.reshape(9, 40) == pytest.approx(c + a @ b, abs=1e-5)
+    assert out.data.reshape(9, 40) == pytest.approx(c + a @ b, abs=1e-5)
 
 
 def test_what_is_added_late_meets_a_finished_sum():
@@ -208,10 +208,10 @@ def test_what_is_added_late_meets_a_finished_sum():
     left = Matrix(np.array([1, -1], np.float32), 0, 2, 1)
     right = Matrix(np.concatenate([one, one]), 0, 8, 1)
     found = {}
-    for ending in (ReluEpilogue(np.float32(-np.inf)), AddEpilogue()):
+    for epilogue in (ReluEpilogue(np.float32(-np.inf)), AddEpilogue()):
         out = Matrix(np.zeros(8, np.float32), 0, 8, 1)
-        multiply(out, 1, 8, left, right, Matrix(big, 0, 8, 1), 2, ending)
-        found[type(ending)] = set(out.numbers.tolist())
+        multiply(out, 1, 8, left, right, Matrix(big, 0, 8, 1), 2, epilogue)
+        found[type(epilogue)] = set(out.data.tolist())
     assert found == {ReluEpilogue: {2.0**24 - 1}, AddEpilogue: {2.0**24}}
 
 
@@ -221,11 +221,11 @@ def test_a_turned_block_has_rows_and_columns_exchanged(dtype, size, turn_block):
     block = np.arange(size * size, dtype=dtype).reshape(size, size)
     source = laid_out(block, 3, size + 2)
     target = laid_out(np.zeros_like(block), 5, size + 7)
-    around = np.isnan(target.numbers)
+    around = np.isnan(target.data)
     turn_block(target, source)
     places = 5 + np.arange(size)[:, None] * (size + 7) + np.arange(size)
-    assert np.array_equal(target.numbers[places], block.T)
-    assert np.isnan(target.numbers[around]).all()
+    assert np.array_equal(target.data[places], block.T)
+    assert np.isnan(target.data[around]).all()
 
 
 @settings(max_examples=60)
@@ -241,13 +241,13 @@ def test_a_turned_matrix_of_any_shape_is_numpys_and_nothing_else_is_touched(
     matrix = np.arange(rows * columns, dtype=dtype).reshape(rows, columns)
     source = laid_out(matrix, more[0], columns + more[1])
     # It ends where the matrix ends: what is read behind that would be somebody else's.
-    source = source._replace(numbers=source.numbers[:-3].copy())
+    source = source._replace(numbers=source.data[:-3].copy())
     target = laid_out(np.zeros((columns, rows), dtype), more[2], rows + more[3])
-    around = np.isnan(target.numbers)
+    around = np.isnan(target.data)
     turn_any(target, source, rows, columns)
     places = more[2] + np.arange(columns)[:, None] * (rows + more[3]) + np.arange(rows)
-    assert np.array_equal(target.numbers[places], matrix.T)
-    assert np.isnan(target.numbers[around]).all()
+    assert np.array_equal(target.data[places], matrix.T)
+    assert np.isnan(target.data[around]).all()
 
 
 def test_compiled_strips_have_names_of_their_own():

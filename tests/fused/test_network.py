@@ -32,7 +32,7 @@ def test_thin_layers_are_linear_with_few_outputs_and_whole_vectors_of_inputs(
         outputs,
         activation,
     )
-    assert layers.is_thin.py_func(row, np.zeros(0, np.float32)) == thin
+    assert layers.uses_dot_products.py_func(row, np.zeros(0, np.float32)) == thin
 
 
 def planned(widths, inputs, actions, *, noisy=False):
@@ -42,12 +42,12 @@ def planned(widths, inputs, actions, *, noisy=False):
         ArraySpec.of((inputs,), np.float32, 0, 1), actions, options, generator
     )
     flat = FlatParameters(network)
-    plan = LayerTable(flat, inputs)
-    features = plan.body(network.body, plan.obs)
-    plan.dense(network.head.advantage, features)
-    plan.dense(network.head.value, features)
+    table = LayerTable(flat, inputs)
+    features = table.body(network.body, table.obs)
+    table.dense(network.head.advantage, features)
+    table.dense(network.head.value, features)
     modules = [*network.body.linears, network.head.advantage, network.head.value]
-    return network, build_net(plan, flat), modules
+    return network, build_net(table, flat), modules
 
 
 @given(
@@ -69,21 +69,21 @@ def test_packed_weights_are_those_of_the_modules_turned_unless_thin_and_with_noi
     assert not np.array_equal(net.packed, at_pack)
     for row, module in zip(net.layers, modules, strict=True):
         weight, bias = module.weight.detach(), module.bias.detach()
-        if row[structs.NOISE_AT] >= 0:
+        if row[structs.NOISE_OFFSET] >= 0:
             weight = weight + module.weight_sigma.detach() * module.weight_noise
             bias = bias + module.bias_sigma.detach() * module.bias_noise
         outputs, below = weight.shape
-        wide, begin = row[structs.OUT_ROW], row[structs.PACKED_AT]
+        wide, begin = row[structs.OUT_STRIDE], row[structs.PACKED_OFFSET]
         packed = net.packed[begin : begin + below * wide]
-        if layers.is_thin.py_func(row, net.packed):
+        if layers.uses_dot_products.py_func(row, net.packed):
             found = packed[: outputs * below].reshape(outputs, below)
         else:
             found = packed.reshape(below, wide)[:, :outputs].T
         assert found == pytest.approx(weight.numpy(), abs=1e-6)
         bias_at = begin + below * wide
         assert net.packed[bias_at : bias_at + outputs] == pytest.approx(bias.numpy(), abs=1e-6)
-    assert net.packed[structs.ONE_AT] == 1
-    assert not net.packed[structs.ZEROS_AT : net.layers[0, structs.PACKED_AT]].any()
+    assert net.packed[structs.ONE_OFFSET] == 1
+    assert not net.packed[structs.ZEROS_OFFSET : net.layers[0, structs.PACKED_OFFSET]].any()
 
 
 @given(
@@ -95,19 +95,19 @@ def test_places_of_layers_never_overlap_and_rows_are_whole_vectors(widths, input
     _, net, modules = planned(widths, inputs, actions)
     for field, size in (
         (
-            structs.OUT_AT,
-            lambda row: structs.TILE_ROWS * row[structs.OUT_ROW],
+            structs.OUT_OFFSET,
+            lambda row: structs.TILE_ROWS * row[structs.OUT_STRIDE],
         ),
         (
-            structs.PACKED_AT,
-            lambda row: (row[structs.INPUTS] + 1) * row[structs.OUT_ROW],
+            structs.PACKED_OFFSET,
+            lambda row: (row[structs.INPUTS] + 1) * row[structs.OUT_STRIDE],
         ),
         (
-            structs.GRADIENT_AT,
+            structs.GRADIENT_OFFSET,
             lambda row: (
-                layers.bias_gradient_at.py_func(row)
-                - row[structs.GRADIENT_AT]
-                + row[structs.OUT_ROW]
+                layers.bias_gradient_offset.py_func(row)
+                - row[structs.GRADIENT_OFFSET]
+                + row[structs.OUT_STRIDE]
             ),
         ),
     ):
@@ -115,28 +115,28 @@ def test_places_of_layers_never_overlap_and_rows_are_whole_vectors(widths, input
         for row in sorted(net.layers, key=lambda row: row[field]):
             assert row[field] >= end
             end = row[field] + size(row)
-    assert not (net.layers[:, [structs.OUT_ROW, structs.SOURCE_ROW]] % structs.PADDING).any()
-    turned = net.layers[:, structs.OUT_ROW] > net.layers[:, structs.SOURCE_ROW]
-    assert np.array_equal(net.layers[:, structs.GRADIENT_LIES] == structs.TURNED, turned)
+    assert not (net.layers[:, [structs.OUT_STRIDE, structs.SOURCE_STRIDE]] % structs.PADDING).any()
+    transposed = net.layers[:, structs.OUT_STRIDE] > net.layers[:, structs.SOURCE_STRIDE]
+    assert np.array_equal(net.layers[:, structs.GRADIENT_LAYOUT] == structs.TRANSPOSED, transposed)
     assert net.layers[:, structs.INPUTS].tolist() == [module.weight.shape[1] for module in modules]
 
 
 def test_what_several_layers_share_receives_the_sum_of_their_gradients():
     _, net, _ = planned((8, 8), 4, 3)
     # Backwards, the value head comes first and begins the sum; observations receive nothing.
-    assert net.layers[:, structs.PASSES_ON].tolist() == [
-        structs.NOTHING,
-        structs.FIRST,
-        structs.MORE,
-        structs.FIRST,
+    assert net.layers[:, structs.INPUT_GRADIENT].tolist() == [
+        structs.NO_GRADIENT,
+        structs.OVERWRITE,
+        structs.ACCUMULATE,
+        structs.OVERWRITE,
     ]
     # The advantage head is the last to hand down, so it goes on to before the activation.
-    assert net.layers[:, structs.GRAD_OF].tolist() == [LINEAR, RELU, RELU, LINEAR]
+    assert net.layers[:, structs.SOURCE_ACTIVATION].tolist() == [LINEAR, RELU, RELU, LINEAR]
 
 
 def test_parameters_are_views_of_torchs():
     network, net, _ = planned((8,), 4, 3)
     with torch.no_grad():
         network.head.advantage.weight.fill_(0.25)
-    begin = net.layers[1, structs.WEIGHT_AT]
+    begin = net.layers[1, structs.WEIGHT_OFFSET]
     assert (net.values[begin : begin + 24] == 0.25).all()

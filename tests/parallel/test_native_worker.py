@@ -1,4 +1,4 @@
-"""Updates that another thread does on request are those that would be done here."""
+"""Updates that another thread does on request equal those of the calling thread."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ from briskrl.algos.dqn.kernels.updates import run_updates
 from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.counters import Counters
 from briskrl.parallel.native_worker import NativeWorker
-from briskrl.parallel.worker import Worker
+from briskrl.parallel.thread_pool import Worker
 from tests.algos import transitions
-from tests.parallel import thread_kernels as works
+from tests.parallel import thread_kernels
 
 
 def learn(preset, between=None):
-    """Parameters after updates of two batches in turn, by a service if there is a `between`.
+    """Parameters after updates of two batches in turn, by a NativeWorker if there is a `between`.
 
-    That is called with the service, the worker and a number before every request.
+    That is called with it, its worker and a number before every request.
     """
     config = transitions.small(**{**DQN_PRESETS[preset], "net": (40, 24), "target_every": 7})
     env = transitions.spec()
     algo = transitions.make(config, env, engine="fused")
     batches = [transitions.random_batch(env, 6, 20, seed) for seed in range(2)]
     worker = Worker(1)
-    service = NativeWorker(worker)
+    native = NativeWorker(worker)
     for k in range(40):
         batch = batches[k % 2]
         if between is None:
             algo.update(batch, 1 + k % 6, Counters())
             continue
-        between(service, worker, k)
-        service.begin(run_updates, algo.compiled_updates.prepare(batch, 1 + k % 6, Counters()))
-        assert service.finish()[0] > 0
+        between(native, worker, k)
+        native.begin(run_updates, algo.compiled_updates.prepare(batch, 1 + k % 6, Counters()))
+        assert native.finish()[0] > 0
         algo.compiled_updates.finish(batch, 1 + k % 6)
-    worker.leave()
+    worker.stop()
     return transitions.parameters(algo)
 
 
-def at_once(service, worker, k):
-    """Ask as fast as possible."""
+def at_once(native, worker, k):
+    """Request as fast as possible."""
 
 
-def after_a_while(service, worker, k):
-    """Let the thread lose its patience, and fall asleep now and then."""
+def after_a_while(native, worker, k):
+    """Let the thread fall asleep now and then."""
     time.sleep(0.001 * (k % 7) ** 2)
 
 
-def closed(service, worker, k):
+def closed(native, worker, k):
     """Give the worker something else to do in between."""
     if k % 3 == 0:
         done = []
-        service.close()
+        native.close()
         worker.begin(done.append)
         assert worker.finish() is None
         assert done == [1]
@@ -63,50 +63,50 @@ def closed(service, worker, k):
 
 @pytest.mark.parametrize("between", [at_once, after_a_while, closed])
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
-def test_a_service_changes_nothing(preset, between):
+def test_updates_of_a_native_worker_equal_those_of_the_calling_thread(preset, between):
     assert np.array_equal(learn(preset, between), learn(preset))
 
 
 @pytest.fixture
-def announced():
-    """An algorithm, a batch, a service that has begun with its two updates, and their number."""
+def prefetched():
+    """An algorithm, a batch, and a NativeWorker that has begun with its two updates."""
     env = transitions.spec()
     algo = transitions.make(transitions.small(), env, engine="fused")
     batch = transitions.random_batch(env, 2, 20, seed=0)
     worker = Worker(1)
-    service = NativeWorker(worker)
-    # Somebody serves once something was asked for.
-    service.begin(run_updates, algo.compiled_updates.prepare(batch, 1, Counters()))
-    service.finish()
+    native = NativeWorker(worker)
+    # The thread is in its loop after the first request.
+    native.begin(run_updates, algo.compiled_updates.prepare(batch, 1, Counters()))
+    native.finish()
     algo.compiled_updates.finish(batch, 1)
     before = transitions.parameters(algo)
     engine = algo.engines.now
     rules = engine._plan_for(batch).context.params
     number, end = 0, time.monotonic() + 10
     while rules[STARTED_ID] < max(1, number) and time.monotonic() < end:
-        # A thread that has lost its core serves no more until something is asked for.
-        service.begin(run_updates, algo.compiled_updates.prepare(batch, 0, Counters()))
-        service.finish()
-        number = service.prefetch(run_updates, algo.compiled_updates.prepare(batch, 2, Counters()))
+        # A thread that has lost its core leaves the loop until the next request.
+        native.begin(run_updates, algo.compiled_updates.prepare(batch, 0, Counters()))
+        native.finish()
+        number = native.prefetch(run_updates, algo.compiled_updates.prepare(batch, 2, Counters()))
         engine.prefetch(batch, number)
         time.sleep(0.001)
     assert rules[STARTED_ID] == rules[PREFETCH_ID] == number
     assert np.array_equal(transitions.parameters(algo), before)
-    yield algo, batch, service
-    service.close()
-    worker.leave()
+    yield algo, batch, native
+    native.close()
+    worker.stop()
 
 
-def finish(algo, batch, service):
+def finish(algo, batch, native):
     """Parameters after the two updates."""
-    service.begin(run_updates, algo.compiled_updates.prepare(batch, 2, Counters()))
-    service.finish()
+    native.begin(run_updates, algo.compiled_updates.prepare(batch, 2, Counters()))
+    native.finish()
     algo.compiled_updates.finish(batch, 2)
     return transitions.parameters(algo)
 
 
 def plain(batch, changed=None):
-    """Parameters after the same updates without a service."""
+    """Parameters after the same updates without a NativeWorker."""
     algo = transitions.make(transitions.small(), transitions.spec(), engine="fused")
     algo.update(batch, 1, Counters())
     if changed is not None:
@@ -115,25 +115,25 @@ def plain(batch, changed=None):
     return transitions.parameters(algo)
 
 
-def test_updates_that_were_begun_come_out_the_same(announced):
-    algo, batch, service = announced
-    assert np.array_equal(finish(algo, batch, service), plain(batch))
+def test_prefetched_updates_give_equal_results(prefetched):
+    algo, batch, native = prefetched
+    assert np.array_equal(finish(algo, batch, native), plain(batch))
 
 
-def test_what_was_begun_is_used(announced):
-    algo, batch, service = announced
+def test_what_was_prefetched_is_used(prefetched):
+    algo, batch, native = prefetched
     right = plain(batch)
     # The first gradient is known already, so that the first rewards no longer count.
     batch.reward[0] += 1
-    assert np.array_equal(finish(algo, batch, service), right)
+    assert np.array_equal(finish(algo, batch, native), right)
 
 
-def test_what_was_begun_is_dropped_when_the_batch_changes(announced):
-    algo, batch, service = announced
+def test_what_was_prefetched_is_dropped_when_the_batch_changes(prefetched):
+    algo, batch, native = prefetched
     first, other = batch.reward[0].copy(), 1 + batch.reward[0]
     algo.engines.now.forget()
     batch.reward[0] = other
-    found = finish(algo, batch, service)
+    found = finish(algo, batch, native)
     batch.reward[0] = first
 
     def change(_):
@@ -142,8 +142,8 @@ def test_what_was_begun_is_dropped_when_the_batch_changes(announced):
     assert np.array_equal(found, plain(batch, change))
 
 
-def test_what_was_begun_is_dropped_when_the_networks_change(announced):
-    algo, batch, service = announced
+def test_what_was_prefetched_is_dropped_when_the_networks_change(prefetched):
+    algo, batch, native = prefetched
 
     def grow(algo):
         state = algo.state()
@@ -151,51 +151,51 @@ def test_what_was_begun_is_dropped_when_the_networks_change(announced):
         algo.load_state(state)
 
     grow(algo)
-    assert np.array_equal(finish(algo, batch, service), plain(batch, grow))
+    assert np.array_equal(finish(algo, batch, native), plain(batch, grow))
 
 
-def test_batches_may_be_exchanged_for_others():
+def test_batches_may_change_between_requests():
     config, env = transitions.small(), transitions.spec()
     served, plain = (transitions.make(config, env, engine="fused") for _ in range(2))
     worker = Worker(1)
-    service = NativeWorker(worker)
+    native = NativeWorker(worker)
     for k in range(9):
         batch = transitions.random_batch(env, 2, 20, seed=k)
         plain.update(batch, 2, Counters())
-        service.begin(run_updates, served.compiled_updates.prepare(batch, 2, Counters()))
-        service.finish()
+        native.begin(run_updates, served.compiled_updates.prepare(batch, 2, Counters()))
+        native.finish()
         served.compiled_updates.finish(batch, 2)
-    worker.leave()
+    worker.stop()
     assert np.array_equal(transitions.parameters(served), transitions.parameters(plain))
-    assert not worker._thread.is_alive()
+    assert not worker.is_alive
 
 
 @pytest.fixture
-def service():
+def native():
     worker = Worker(1)
     made = NativeWorker(worker)
     yield made
     made.close()
-    worker.leave()
+    worker.stop()
 
 
-def test_work_is_called_with_the_number_that_was_asked_for(service):
+def test_work_is_called_with_the_requested_number(native):
     numbers = np.zeros(1, np.int64)
-    held = PackedArgs((numbers,))
+    packed = PackedArgs((numbers,))
     for number in range(1, 6):
-        service.begin(works.add, held, number)
-        service.finish()
+        native.begin(thread_kernels.add, packed, number)
+        native.finish()
     assert numbers[0] == 15
 
 
-def test_work_that_is_no_longer_needed_is_done_once_or_never(service):
+def test_canceled_work_is_done_once_or_never(native):
     numbers, done = np.zeros(1, np.int64), 0
-    held = PackedArgs((numbers,))
+    packed = PackedArgs((numbers,))
     for k in range(200):
         time.sleep(0.004 * (k % 20 == 0))
-        service.begin(works.add, held, 1)
-        done += service.cancel_or_wait() > 0
+        native.begin(thread_kernels.add, packed, 1)
+        done += native.cancel_or_wait() > 0
         assert numbers[0] == done
-    service.begin(works.add, held, 1000)
-    service.finish()
+    native.begin(thread_kernels.add, packed, 1000)
+    native.finish()
     assert numbers[0] == done + 1000

@@ -36,8 +36,7 @@ from briskrl.nets.bodies import MLPBody
 from briskrl.nets.flat_parameters import SPARE, FlatParameters
 from briskrl.nets.heads import QHead
 from briskrl.nets.q_network import QNetwork
-from briskrl.parallel.assistant import Assistant
-from briskrl.parallel.worker import Sign
+from briskrl.parallel.thread_pool import Signal, ThreadPool
 
 _NO_MASK = np.zeros((0, 0), np.bool_)
 _NO_MASKS = np.zeros((1, 0, 0), np.bool_)
@@ -117,7 +116,7 @@ class FusedDQNEngine:
         self._plans: dict[int, _BatchPlan] = {}
         self._current: _BatchPlan | None = None
         self._has_assistant = threads > 1 and not overlap
-        self._assistant: Assistant | None = None
+        self._assistant: ThreadPool | None = None
         self.refresh()
 
     def _build_workspaces(self, table: LayerTable) -> tuple[Workspace, ...]:
@@ -239,7 +238,7 @@ class FusedDQNEngine:
         """Act with the updated network again."""
         self._actor = self._online_actor
 
-    def help_until(self, batch: Batch, end: Sign) -> None:
+    def help_until(self, batch: Batch, end: Signal) -> None:
         """Help another thread with the updates of `batch` until the sign `end` is given."""
         pairing.help_until(self._plan_for(batch).task, *end, FOREVER)
 
@@ -334,8 +333,8 @@ class FusedDQNEngine:
         def leave() -> None:
             mailbox[pairing.LEAVE] = 1
 
-        self._assistant = Assistant(
-            lambda: pairing.help_until(task, mailbox, pairing.LEAVE, 1, PATIENCE), leave
+        self._assistant = ThreadPool(
+            1, lambda _: pairing.help_until(task, mailbox, pairing.LEAVE, 1, PATIENCE), leave
         )
         self._end = weakref.finalize(self, self._assistant.stop)
 
@@ -360,7 +359,7 @@ def _copy_net(net: Net) -> Net:
     return net._replace(
         values=spare[: len(net.values)],
         packed=net.packed.copy(),
-        straight=net.straight.copy(),
+        noisy_weights=net.noisy_weights.copy(),
         noise=net.noise.copy(),
     )
 
@@ -390,10 +389,10 @@ def _build_network(
     advantage = table.dense(head.advantage, features)
     value = None if head.value is None else table.dense(head.value, features)
     heads = QHeads(
-        advantage_at=advantage.at,
-        advantage_row=advantage.row,
-        value_at=-1 if value is None else value.at,
-        value_row=0 if value is None else value.row,
+        advantage_at=advantage.offset,
+        advantage_row=advantage.stride,
+        value_at=-1 if value is None else value.offset,
+        value_row=0 if value is None else value.stride,
         actions=head.actions,
         support=np.zeros(1, np.float32) if support is None else support.numpy(),
     )

@@ -199,10 +199,10 @@ def _add_network(table: LayerTable, model: PPOModel) -> kernels.ActorCriticHeads
     layers = table.table()
     shared = layers[:trunk] if network.shared else layers[:0]
     return kernels.ActorCriticHeads(
-        policy_at=policy.at,
-        policy_row=policy.row,
-        value_at=value.at,
-        value_row=value.row,
+        policy_at=policy.offset,
+        policy_row=policy.stride,
+        value_at=value.offset,
+        value_row=value.stride,
         policy_layers=layers[:policy_end],
         value_layers=np.concatenate([shared, layers[policy_end:]]),
         ends=actions.ends,

@@ -12,7 +12,7 @@ from briskrl.compiler.packed_args import PackedArgs
 from briskrl.fused.calibration.timing import best_seconds
 from briskrl.fused.kernels.calibration import do_nothing, nothing
 from briskrl.parallel.native_worker import NativeWorker
-from briskrl.parallel.worker import Worker
+from briskrl.parallel.thread_pool import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _handoff_us(budget_s: float) -> float:
 
     seconds = best_seconds(work, budget_s=budget_s, clock=perf_counter)
     service.close()
-    worker.leave()
+    worker.stop()
     return 1e6 * seconds
 
 

@@ -1,73 +1,74 @@
-"""Networks, workspaces and optimizers as kernels see them."""
+"""Networks, workspaces and optimizers as kernels use them."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 TILE_ROWS = 64
+"""Rows that one thread computes at a time."""
 (
     INPUTS,
     OUTPUTS,
-    SOURCE_AT,
-    SOURCE_ROW,
-    OUT_AT,
-    OUT_ROW,
-    WEIGHT_AT,
-    BIAS_AT,
-    PACKED_AT,
-    GRADIENT_AT,
-    GRADIENT_LIES,
+    SOURCE_OFFSET,
+    SOURCE_STRIDE,
+    OUT_OFFSET,
+    OUT_STRIDE,
+    WEIGHT_OFFSET,
+    BIAS_OFFSET,
+    PACKED_OFFSET,
+    GRADIENT_OFFSET,
+    GRADIENT_LAYOUT,
     ACTIVATION,
-    PASSES_ON,
-    GRAD_OF,
-    SIGMA_AT,
-    BIAS_SIGMA_AT,
-    NOISE_AT,
-    STRAIGHT_AT,
+    INPUT_GRADIENT,
+    SOURCE_ACTIVATION,
+    SIGMA_OFFSET,
+    BIAS_SIGMA_OFFSET,
+    NOISE_OFFSET,
+    NOISY_OFFSET,
     LAYER_FIELDS,
 ) = range(19)
-"""Columns of the table. Places are counted in numbers, from the beginning of the array that holds
-that part of a layer: SOURCE and OUT in a Work, WEIGHT, BIAS and the SIGMAs among the parameters;
-the last four are -1 for layers without noise."""
-PADDED, TURNED, FLAT = range(3)
-"""GRADIENT_LIES: how the gradient of weights is summed up, as (outputs, SOURCE_ROW), or turned as
-(SOURCE_ROW, OUT_ROW) where that has the longer rows, which are faster to fill; or among the flat
-gradients at once, where rows need no padding."""
-NOTHING, FIRST, MORE = range(3)
-"""PASSES_ON: whether a layer hands gradients down to its source, as the first to do so, or as one
-of several that share the source. The last to do so goes on to the gradients before the source's
-activation, which is GRAD_OF; for the others, and where there is none, that is LINEAR."""
-MOST_DOTS = 4
-"""Outputs of the widest layer that is computed by them."""
+"""Columns of the layer table. Offsets and strides count elements. SOURCE and OUT are matrices in a
+Workspace; WEIGHT, BIAS and the SIGMAs are parameters. The last four are -1 for layers without
+noise."""
+PADDED, TRANSPOSED, FLAT = range(3)
+"""GRADIENT_LAYOUT, how the gradient of weights is accumulated: as (outputs, SOURCE_STRIDE); as
+(SOURCE_STRIDE, OUT_STRIDE) where that has the longer rows, which are faster to fill; or directly in
+the flat gradients, where rows need no padding."""
+NO_GRADIENT, OVERWRITE, ACCUMULATE = range(3)
+"""INPUT_GRADIENT: whether a layer computes the gradient of its source, as the first to do so, or
+adds to it as one of several layers with the same source. The last of them multiplies it with the
+gradient of SOURCE_ACTIVATION, which is LINEAR for the others."""
+MAX_DOT_OUTPUTS = 4
+"""Outputs of the widest layer that is computed by dot products."""
 PADDING = 8
-"""Rows of matrices are padded to a multiple of this many numbers: half vectors of float32."""
-ONE_AT, ZEROS_AT = 0, PADDING
-"""A packed array begins with a one and with zeros, for sums and for products from nothing."""
+"""Rows of matrices are padded to a multiple of this many elements: half vectors of float32."""
+ONE_OFFSET, ZEROS_OFFSET = 0, PADDING
+"""A packed array begins with a one and with zeros: factors of sums, and their initial values."""
 
 
 class Net(NamedTuple):
-    """A network as kernels see it."""
+    """The arrays of a network."""
 
     layers: Any
     """(L, LAYER_FIELDS) int64"""
     values: Any
-    """(P,) parameters, with some numbers to spare behind them."""
+    """(P,) parameters, with some elements to spare behind them."""
     packed: Any
-    """Weights (inputs, OUT_ROW), or (outputs, inputs) of thin layers, and bias (OUT_ROW,) of each
-    layer, noise included."""
-    straight: Any
-    """Weights (outputs, inputs) with noise, of noisy layers."""
+    """Weights (inputs, OUT_STRIDE), or (outputs, inputs) of layers that are computed by dot
+    products, and bias (OUT_STRIDE,) of each layer, noise included."""
+    noisy_weights: Any
+    """Weights (outputs, inputs) of noisy layers, noise included."""
     noise: Any
     """Noise of the inputs and outputs of noisy layers."""
 
 
 class InputTransform(NamedTuple):
-    """How observations become numbers: times a factor, or standardized and cut off."""
+    """How observations become inputs: multiplied by a factor, or standardized and clipped."""
 
     factor: float
     limit: float
     mean: Any
-    """(F,), or (0,) if nothing is standardized."""
+    """(F,), or (0,) if inputs are not standardized."""
     scale: Any
 
 
@@ -77,16 +78,16 @@ class Workspace(NamedTuple):
     out: Any
     """Inputs and outputs of the layers, matrices of TILE_ROWS rows."""
     out_grad: Any
-    """d loss / d out, laid out alike."""
+    """d loss / d out, with the same layout."""
     gradient: Any
-    """Sums over tiles of d loss / d weight, if that does not lie flat, and of d loss / d bias
-    (OUT_ROW,)."""
+    """Sums over tiles of d loss / d weight, unless its layout is FLAT, and of d loss / d bias
+    (OUT_STRIDE,)."""
     flat: Any
-    """(P,) those that lie flat."""
+    """(P,) the gradients of weights whose layout is FLAT."""
 
 
 class GradientParts(NamedTuple):
-    """Where threads leave their parts of a gradient, P of them in each of S sets."""
+    """Where threads leave their parts of a gradient, P parts in each of S sets."""
 
     padded: Any
     """(S, P, G)"""
@@ -95,7 +96,7 @@ class GradientParts(NamedTuple):
 
 
 class Optimizer(NamedTuple):
-    """Adam's arrays; the flat ones are laid out like the parameters, (P,)."""
+    """The arrays of Adam; flat ones have the layout of the parameters, (P,)."""
 
     values: Any
     gradients: Any
@@ -104,6 +105,6 @@ class Optimizer(NamedTuple):
     count: Any
     """(1,) steps taken."""
     settings: Any
-    """(3,) float64: step size, denominator offset, largest norm of gradients (0: any)."""
+    """(3,) float64: learning rate, epsilon, largest gradient norm (0: any)."""
     counters: Any
-    """(COUNTERS,) float64, see `nets.kernels`"""
+    """(COUNTERS,) float64, see `nets.update_counters`"""

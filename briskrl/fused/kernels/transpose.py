@@ -1,4 +1,4 @@
-"""Blocks of matrices with rows and columns exchanged, within registers."""
+"""Transposed blocks of matrices, in registers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from briskrl.fused.kernels.gemm_tile import SHORT, Matrix, lanes, matrix_of, short, word
+from briskrl.fused.kernels.gemm_tile import I32, Matrix, i32, i64, lanes, matrix_of
 
 
 @intrinsic
 def transpose(typing, target, source, size):
-    """Write a square block of `source` into `target` with rows and columns exchanged.
+    """Write the transpose of a square block of `source` into `target`.
 
     Args:
         typing: Numba's.
@@ -26,7 +26,7 @@ def transpose(typing, target, source, size):
         return None
 
     def generate(context, builder, signature, values):
-        _Turn(context, builder, signature.args, values, size.literal_value).write()
+        _Transpose(context, builder, signature.args, values, size.literal_value).write()
         return context.get_dummy_value()
 
     return types.void(target, source, size), generate
@@ -34,19 +34,19 @@ def transpose(typing, target, source, size):
 
 @intrinsic
 def transpose_edge(typing, target, source, rows, columns, size):
-    """The same for a block of fewer rows and columns than `size`: nothing else is touched."""
+    """The same for a block with fewer rows or columns than `size`: nothing else is written."""
     if not isinstance(size, types.IntegerLiteral):
         return None
 
     def generate(context, builder, signature, values):
-        _TurnPart(context, builder, signature.args, values, size.literal_value).write()
+        _MaskedTranspose(context, builder, signature.args, values, size.literal_value).write()
         return context.get_dummy_value()
 
     return types.void(target, source, types.int64, types.int64, size), generate
 
 
-class _Turn:
-    """Writes the code that turns a block, all within registers."""
+class _Transpose:
+    """Generates the transpose of a block in registers."""
 
     def __init__(self, context: Any, builder: Any, kinds: Any, values: Any, size: int) -> None:
         self.builder = builder
@@ -64,42 +64,42 @@ class _Turn:
         rows = [self._load(row) for row in range(size)]
         half = 1
         while half < size:
-            # Lanes are numbered through both operands: those of the second begin at `size`.
+            # Lanes of the second operand are numbered from `size`.
             upper = [lane if not lane & half else size + lane - half for lane in range(size)]
             lower = [lane + half if not lane & half else size + lane for lane in range(size)]
             for row in range(size):
                 if not row & half:
                     pair = rows[row], rows[row + half]
                     rows[row], rows[row + half] = (
-                        self.builder.shuffle_vector(*pair, lanes(chosen))
-                        for chosen in (upper, lower)
+                        self.builder.shuffle_vector(*pair, lanes(indices))
+                        for indices in (upper, lower)
                     )
             half *= 2
         for row in range(size):
             self._store(rows[row], row)
 
     def _load(self, row: int) -> Any:
-        return self.builder.load(self._place(self.source, row), align=self.align)
+        return self.builder.load(self._pointer(self.source, row), align=self.align)
 
     def _store(self, vector: Any, row: int) -> None:
-        self.builder.store(vector, self._place(self.target, row), align=self.align)
+        self.builder.store(vector, self._pointer(self.target, row), align=self.align)
 
-    def _place(self, matrix: Matrix, row: int) -> Any:
-        at = self.builder.add(matrix.at, self.builder.mul(word(row), matrix.row))
+    def _pointer(self, matrix: Matrix, row: int) -> Any:
+        offset = self.builder.add(matrix.offset, self.builder.mul(i64(row), matrix.stride))
         return self.builder.bitcast(
-            self.builder.gep(matrix.numbers, [at]), self.vector.as_pointer()
+            self.builder.gep(matrix.data, [offset]), self.vector.as_pointer()
         )
 
 
-class _TurnPart(_Turn):
-    """Leaves out what is not among the block's rows and columns."""
+class _MaskedTranspose(_Transpose):
+    """Skips elements outside of the block's rows and columns."""
 
     def __init__(self, context: Any, builder: Any, kinds: Any, values: Any, size: int) -> None:
         super().__init__(context, builder, kinds, values, size)
         self.rows, self.columns = values[2:4]
         self.flags = ir.VectorType(ir.IntType(1), size)
         pointer = self.vector.as_pointer()
-        arguments = [pointer, SHORT, self.flags]
+        arguments = [pointer, I32, self.flags]
         self.masked_load = self._intrinsic("load", self.vector, [*arguments, self.vector])
         self.masked_store = self._intrinsic("store", ir.VoidType(), [self.vector, *arguments])
 
@@ -110,22 +110,22 @@ class _TurnPart(_Turn):
         return cgutils.get_or_insert_function(self.builder.module, kind, name)
 
     def _load(self, row: int) -> Any:
-        place = self._place(self.source, row)
+        pointer = self._pointer(self.source, row)
         nothing = ir.Constant(self.vector, None)
-        flags = self._among(row, self.rows, self.columns)
-        return self.builder.call(self.masked_load, [place, short(self.align), flags, nothing])
+        flags = self._mask(row, self.rows, self.columns)
+        return self.builder.call(self.masked_load, [pointer, i32(self.align), flags, nothing])
 
     def _store(self, vector: Any, row: int) -> None:
-        place = self._place(self.target, row)
-        flags = self._among(row, self.columns, self.rows)
-        self.builder.call(self.masked_store, [vector, place, short(self.align), flags])
+        pointer = self._pointer(self.target, row)
+        flags = self._mask(row, self.columns, self.rows)
+        self.builder.call(self.masked_store, [vector, pointer, i32(self.align), flags])
 
-    def _among(self, row: int, rows: Any, columns: Any) -> Any:
-        """Which numbers of a row are among so many rows and columns."""
+    def _mask(self, row: int, rows: Any, columns: Any) -> Any:
+        """A mask of the elements of a row that are within the given rows and columns."""
         builder = self.builder
-        count = builder.select(builder.icmp_signed("<", word(row), rows), columns, word(0))
-        few = builder.trunc(count, SHORT)
-        nothing = ir.Constant(ir.VectorType(SHORT, self.size), ir.Undefined)
-        first = builder.insert_element(nothing, few, short(0))
+        count = builder.select(builder.icmp_signed("<", i64(row), rows), columns, i64(0))
+        few = builder.trunc(count, I32)
+        nothing = ir.Constant(ir.VectorType(I32, self.size), ir.Undefined)
+        first = builder.insert_element(nothing, few, i32(0))
         everywhere = builder.shuffle_vector(first, nothing, lanes([0] * self.size))
         return builder.icmp_signed("<", lanes(list(range(self.size))), everywhere)

@@ -1,1 +1,1 @@
-"""Compiled queues and waiting."""
+"""Compiled waiting, the queue of chunks and the loop of a native worker."""

@@ -1,110 +1,103 @@
-"""The loop of a thread that does compiled work whenever another one asks for it."""
+"""The loop of a thread that runs compiled work whenever another thread requests it."""
 
 from __future__ import annotations
 
 import time
 
-from briskrl.compiler.atomics import (
-    atomic_load,
-    atomic_store,
-    clock_gettime,
-    compare_exchange,
-    yield_core,
-)
+from briskrl.compiler.atomics import atomic_load, atomic_store, clock_gettime, compare_exchange
 from briskrl.compiler.jit import helper, kernel
 from briskrl.compiler.math import flush_denormals, restore_denormals
 from briskrl.compiler.packed_args import call_address
+from briskrl.parallel.kernels.spin_wait import spin
 
-STATE, WORK, SUBJECT, NUMBER, NEXT, NEXT_WORK, NEXT_SUBJECT = range(7)
-"""Places on the board that are written by who asks: what the other thread is to do, the addresses
-of what to call and of what to call it with, and with which number; the same of what was announced,
-after its number."""
+STATE, WORK, ARGS, NUMBER, PREFETCH, PREFETCH_WORK, PREFETCH_ARGS = range(7)
+"""Indices into the mailbox that the requesting thread writes: the state, the addresses of a kernel
+and of its packed arguments, and the number that it is called with; the number of the last
+`prefetch`, and its addresses."""
 
-SERVED, SEEN, TOOK_NS, AHEAD_NS, TIME, BOARD_SIZE = 8, 9, 10, 11, 12, 16
-"""Places that are written by who serves: how many requests were served, the last announcement that
-was looked into, for how long the last request has computed and for how long what was done of it
-beforehand, and two numbers for the system's time."""
+SERVED, SEEN, TOOK_NS, AHEAD_NS, TIME, MAILBOX_SIZE = 8, 9, 10, 11, 12, 16
+"""Indices that the worker writes: how many requests are done, the last prefetch that it has begun,
+the CPU time of the last request and of what was prefetched for it, two numbers for the clock."""
 
-CLOSED, WAITING, ASKED, AT_WORK = range(4)
-"""STATE: nobody serves, waits for a request, has one to begin with, is at it."""
+CLOSED, WAITING, REQUESTED, RUNNING = range(4)
+"""STATE: nobody is in the loop, waits for a request, has one to begin with, is at it."""
 
 THREAD_CLOCK = time.CLOCK_THREAD_CPUTIME_ID
 
 
 @kernel
-def worker_loop(board, patience):
-    """Call work(subject, number) whenever that is asked for.
+def worker_loop(mailbox, patience):
+    """Call work(args, number) at every request.
 
-    While nothing is asked for, work(subject, number) is called for what was announced under that
-    number, to begin with it.
+    While there is no request, call it for the last `prefetch`, with the number of that.
 
-    Returns after so many looks for a request in vain, or when the core is lost meanwhile.
+    Returns after `patience` looks that found nothing, or when another thread takes the core.
     """
     control = flush_denormals()
     looks, ahead_ns = 0, 0
     while True:
-        state, announced = atomic_load(board, STATE), atomic_load(board, NEXT)
-        if state == ASKED:
-            # Fails if the request was taken back.
-            if not compare_exchange(board, STATE, ASKED, AT_WORK):
+        state, prefetch_number = atomic_load(mailbox, STATE), atomic_load(mailbox, PREFETCH)
+        if state == REQUESTED:
+            # Fails if the request was canceled.
+            if not compare_exchange(mailbox, STATE, REQUESTED, RUNNING):
                 continue
-            # Too late to begin with it, should nobody have looked yet.
-            board[SEEN] = announced
-            board[TOOK_NS] = _call(board, WORK, board[NUMBER])
-            board[AHEAD_NS] = ahead_ns
+            # A prefetch that has not begun by now is of no use.
+            mailbox[SEEN] = prefetch_number
+            mailbox[TOOK_NS] = _call(mailbox, WORK, mailbox[NUMBER])
+            mailbox[AHEAD_NS] = ahead_ns
             looks, ahead_ns = 0, 0
-            # Whoever sees the request served may make the next one.
-            atomic_store(board, STATE, WAITING)
-            atomic_store(board, SERVED, board[SERVED] + 1)
+            # A thread that sees SERVED may make the next request.
+            atomic_store(mailbox, STATE, WAITING)
+            atomic_store(mailbox, SERVED, mailbox[SERVED] + 1)
         elif state == CLOSED:
             break
-        elif announced > board[SEEN]:
-            board[SEEN] = announced
-            ahead_ns += _call(board, NEXT_WORK, announced)
+        elif prefetch_number > mailbox[SEEN]:
+            mailbox[SEEN] = prefetch_number
+            ahead_ns += _call(mailbox, PREFETCH_WORK, prefetch_number)
         elif looks < patience:
-            looks = patience if yield_core() else looks + 1
+            looks = spin(looks, patience)
         else:
             # Fails if there is a request after all.
-            compare_exchange(board, STATE, WAITING, CLOSED)
+            compare_exchange(mailbox, STATE, WAITING, CLOSED)
     restore_denormals(control)
 
 
 @helper
-def _call(board, at, number):
-    """Do the work whose addresses are on the board; returns for how long it has computed."""
-    begin = _computed_ns(board)
-    call_address(board[at], board[at + 1], number)
-    return _computed_ns(board) - begin
+def _call(mailbox, index, number):
+    """Call the kernel whose addresses begin at an index; returns its CPU time in nanoseconds."""
+    begin = _cpu_time_ns(mailbox)
+    call_address(mailbox[index], mailbox[index + 1], number)
+    return _cpu_time_ns(mailbox) - begin
 
 
 @helper
-def _computed_ns(board):
-    """Nanoseconds for which this thread has computed in its life."""
-    clock_gettime(THREAD_CLOCK, board[TIME:].ctypes.data)
-    return board[TIME] * 1_000_000_000 + board[TIME + 1]
+def _cpu_time_ns(mailbox):
+    """CPU time of this thread."""
+    clock_gettime(THREAD_CLOCK, mailbox[TIME:].ctypes.data)
+    return mailbox[TIME] * 1_000_000_000 + mailbox[TIME + 1]
 
 
 @kernel
-def submit(board, work, subject, number):
-    """Ask for work(subject, number); whether somebody serves."""
-    board[WORK], board[SUBJECT], board[NUMBER] = work, subject, number
-    return compare_exchange(board, STATE, WAITING, ASKED)
+def submit(mailbox, work, args, number):
+    """Request work(args, number); returns whether a thread is in the loop."""
+    mailbox[WORK], mailbox[ARGS], mailbox[NUMBER] = work, args, number
+    return compare_exchange(mailbox, STATE, WAITING, REQUESTED)
 
 
 @kernel
-def cancel(board):
-    """Ask no longer; whether nobody had begun."""
-    return compare_exchange(board, STATE, ASKED, WAITING)
+def cancel(mailbox):
+    """Cancel the request; returns whether it had not begun."""
+    return compare_exchange(mailbox, STATE, REQUESTED, WAITING)
 
 
 @kernel
-def prefetch(board, work, subject, number):
-    """Tell that work(subject, 0) will be asked for next."""
-    board[NEXT_WORK], board[NEXT_SUBJECT] = work, subject
-    atomic_store(board, NEXT, number)
+def prefetch(mailbox, work, args, number):
+    """Announce that work(args, 0) will be requested next."""
+    mailbox[PREFETCH_WORK], mailbox[PREFETCH_ARGS] = work, args
+    atomic_store(mailbox, PREFETCH, number)
 
 
 @kernel
-def close(board):
-    """Have whoever waits for a request return."""
-    compare_exchange(board, STATE, WAITING, CLOSED)
+def close(mailbox):
+    """Make the loop return if it waits for a request."""
+    compare_exchange(mailbox, STATE, WAITING, CLOSED)

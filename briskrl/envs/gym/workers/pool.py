@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from briskrl.core.cpu import usable_cores
 from briskrl.core.types import Ints
 from briskrl.envs.gym.env_factory import EnvFactory
-from briskrl.envs.gym.patience import SPIN_S, Patience
 from briskrl.envs.gym.workers import protocol
 from briskrl.envs.gym.workers.shared_memory import BlockPlan, SharedBlock, fence
 from briskrl.envs.gym.workers.worker_process import WorkerLost, WorkerProcess, stop_all
+from briskrl.parallel.backoff import SPIN_S, SpinBackoff
 
 STARTUP_S = 120.0
 """Timeout in seconds for a worker to import packages and make its environments."""
@@ -58,7 +58,7 @@ class WorkerPool:
         # With more workers than cores, a spinning worker would take the core of another.
         can_spin = hasattr(os, "sched_yield") and plan.num_workers <= usable_cores()
         self._spin_s = SPIN_S if can_spin else 0.0
-        self._patience = Patience(self._spin_s)
+        self._backoff = SpinBackoff(self._spin_s)
         self._closed = False
         # A process forked from this one has a copy of the pool, but must not stop the workers.
         self._pid = os.getpid()
@@ -229,7 +229,7 @@ class WorkerPool:
 
     def _spin(self, need: int) -> bool:
         """Spin for a moment until enough envs have been stepped; returns whether they have."""
-        spin_s = self._patience.spin_s()
+        spin_s = self._backoff.spin_s()
         if not spin_s:
             return False
         finished, clock = self.block.finished, time.perf_counter
@@ -238,7 +238,7 @@ class WorkerPool:
             os.sched_yield()
             now = clock()
         found = sum(finished) >= need
-        self._patience.learn(now - begin, found=found)
+        self._backoff.judge(now - begin, found=found)
         return found
 
     def _sleep_until(self, need: int, deadline: float | None) -> Fault | None:

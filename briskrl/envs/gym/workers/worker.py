@@ -22,9 +22,9 @@ import gymnasium
 
 from briskrl.core.errors import BriskError, ConfigError, EnvStepError
 from briskrl.envs.gym.env_group import EnvGroup
-from briskrl.envs.gym.patience import Patience
 from briskrl.envs.gym.workers import protocol
 from briskrl.envs.gym.workers.shared_memory import SharedBlock, fence
+from briskrl.parallel.backoff import SpinBackoff
 
 IDLE_CHECK_MS = 2000
 """How often an idle worker checks that the trainer is still its parent."""
@@ -90,7 +90,7 @@ class Worker:
 
     def __init__(self, start: protocol.StartMessage, control: int, block: int, wake: int) -> None:
         self._control, self._wake, self._index = control, wake, start.index
-        self._trainer_pid, self._patience = start.trainer_pid, Patience(start.spin_s)
+        self._trainer_pid, self._backoff = start.trainer_pid, SpinBackoff(start.spin_s)
         low, high = start.plan.bounds()[start.index]
         _register_env(start)
         self._block = shared = SharedBlock(start.plan, block)
@@ -149,7 +149,7 @@ class Worker:
 
     def _spin(self) -> bool:
         """Spin until an env is queued, for a moment: waking up can take longer than a step."""
-        spin_s = self._patience.spin_s()
+        spin_s = self._backoff.spin_s()
         if not spin_s:
             return False
         pushed, index, clock = self._block.pushed, self._index, time.perf_counter
@@ -159,7 +159,7 @@ class Worker:
             os.sched_yield()
             now = clock()
         found = pushed[index] != tail
-        self._patience.learn(now - begin, found=found)
+        self._backoff.judge(now - begin, found=found)
         return found
 
     def _sleep(self) -> Any:
