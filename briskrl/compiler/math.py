@@ -15,8 +15,8 @@ from briskrl.compiler.jit import fastmath_helper, fma_helper, helper, inline_hel
 from briskrl.core.types import Array
 
 _single = np.float32
-# Odd numerator and even denominator of a rational approximation of tanh up to the limit, past which
-# tanh is 1 but for 3.4e-7: fitted for the least largest relative error, then to its rounding.
+# Odd numerator and even denominator of a rational approximation of tanh up to the limit, beyond
+# which tanh is 1 to within 3.4e-7: a minimax fit of the relative error, rounding included.
 LIMIT = _single(7.8)
 P3, P5, P7 = _single(1.29475534e-01), _single(2.97445781e-03), _single(1.16812553e-05)
 Q2, Q4, Q6, Q8 = (
@@ -28,14 +28,14 @@ Q2, Q4, Q6, Q8 = (
 ONE = _single(1)
 PER_LOG_2 = 1.4426950408889634
 LOG_2, LOG_2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-"""The logarithm of 2 in two parts; few enough bits of the first that whole multiples are exact."""
+"""The logarithm of 2 in two parts; the first has few bits, so that integer multiples are exact."""
 FRACTION_BITS = 52
 FRACTION = (1 << FRACTION_BITS) - 1
 BIAS = 1023
-"""How a float64 is laid out: a fraction below an exponent, which has this added to it."""
+"""The layout of a float64: a fraction below an exponent with this bias."""
 HIGHEST_EXPONENT = 709.0
 LOWEST_EXPONENT = -708.0
-"""What e can be raised to without leaving the normal numbers."""
+"""Exponents of e whose results are normal numbers."""
 ROOT_2 = 1.4142135623730951
 
 _ON_X86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -47,7 +47,7 @@ _SHORT = ir.IntType(32)
 
 @inline_helper
 def within(low, value, high):
-    """The value, or the limit that it is past; NaN stays NaN, which min and max would hide."""
+    """The value, clipped to the limits; NaN stays NaN, which min and max would hide."""
     value = high if value > high else value
     return low if value < low else value
 
@@ -60,7 +60,7 @@ def tanh_in_place(values: Array) -> None:
     """
     for i in range(values.shape[0]):
         x = values[i]
-        # Written as selections, which keep NaN and let the compiler work on whole registers.
+        # Conditional expressions keep NaN and can be vectorized.
         x = LIMIT if x > LIMIT else x
         x = -LIMIT if x < -LIMIT else x
         square = x * x
@@ -82,7 +82,7 @@ def tanh_all(values: Array) -> None:
 
 @fma_helper
 def exp(x):
-    """The power e^x, to a relative error of 3e-16; no call, so that loops become vectors.
+    """The power e^x, to a relative error of 3e-16; no function call, so that loops are vectorized.
 
     With x = n log 2 + r, e^x is 2^n times a Taylor series of r, which is below 0.35. Results too
     small for a normal number are 0, those too large infinite; NaN stays NaN.
@@ -112,7 +112,7 @@ def exp(x):
 
 @fma_helper
 def log(x):
-    """The logarithm of a finite normal x > 0; no call, so that loops become vectors.
+    """The logarithm of a finite normal x > 0; no function call, so that loops are vectorized.
 
     The error is below 5e-16 times the larger of 1 and the result. With x = 2^n m and m around 1,
     log m = 2 artanh s = 2 (s + s^3/3 + ...) for s = (m - 1) / (m + 1). NaN stays NaN.
@@ -156,7 +156,7 @@ def log_all(values, out):
 
 @intrinsic
 def float_of(typing, bits):
-    """The float64 that 64 bits stand for."""
+    """The float64 with these 64 bits."""
 
     def generate(context, builder, signature, values):
         return builder.bitcast(values[0], ir.DoubleType())
@@ -176,10 +176,10 @@ def bits_of(typing, number):
 
 @intrinsic
 def flush_denormals(typing):
-    """Let this thread take denormals for zeros; returns what `restore_denormals` wants.
+    """Let this thread treat denormals as zeros; returns the argument of `restore_denormals`.
 
-    Adam's moments of units that no longer fire decay into denormals, which cost many times more
-    than normal numbers. Other processors than x86 are left as they are.
+    Adam's moments of units that no longer fire decay into denormals, which are many times slower
+    than normal numbers. Only on x86; other processors are left as they are.
     """
 
     def generate(context, builder, signature, values):
@@ -197,7 +197,7 @@ def flush_denormals(typing):
 
 @intrinsic
 def restore_denormals(typing, before):
-    """Undo `flush_denormals`, given what it returned."""
+    """Undo `flush_denormals`, given its result."""
 
     def generate(context, builder, signature, values):
         if _ON_X86:

@@ -1,1 +1,1 @@
-"""The fused CPU engine: small networks computed by a handful of compiled pieces."""
+"""The fused CPU engine: dense networks computed by compiled kernels."""

@@ -15,8 +15,8 @@ from briskrl.fused.kernels.structs import (
     Workspace,
 )
 from briskrl.fused.layer_table import LayerTable
+from briskrl.nets.bodies import MAX_DEVIATIONS, InputScaling
 from briskrl.nets.flat_parameters import FlatParameters
-from briskrl.nets.input_scaling import MAX_DEVIATIONS, InputScaling
 from briskrl.nets.safe_adam import SafeAdam
 
 

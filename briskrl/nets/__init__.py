@@ -1,1 +1,1 @@
-"""Networks: bodies, heads and the one place that puts them together."""
+"""Networks for the torch engine: bodies, heads, flat parameters and a safe optimizer."""

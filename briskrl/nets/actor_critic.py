@@ -1,4 +1,4 @@
-"""Policy and values of an observation, from one body or from one each."""
+"""Actor-critic networks with one shared body or two separate ones."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from briskrl.core.spec import ArraySpec
-from briskrl.nets.bodies import Body, BodyOptions, FCNBody, ResidualBlock, build_body
+from briskrl.nets.bodies import Body, BodyOptions, FCNBody, InputScaling, ResidualBlock, build_body
 from briskrl.nets.heads import BoardHead, CellHead
-from briskrl.nets.input_scaling import InputScaling
 
 _HIDDEN_GAIN = 2**0.5
 _POLICY_GAIN = 0.01
@@ -21,21 +20,21 @@ _VALUE_GAIN = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ActorCriticOptions:
-    """What an actor-critic network is made of."""
+    """The architecture of an actor-critic network."""
 
     body: BodyOptions
     shared: bool
-    """One body for both instead of one each."""
+    """One body for policy and value instead of one each."""
     standardize: bool
-    """Observations are standardized first; see Inputs."""
+    """Observations are standardized first; see InputScaling."""
     continuous: bool
-    """The policy is Gaussian: its outputs are means, deviations do not depend on observations."""
+    """The policy is Gaussian: its outputs are means; standard deviations are parameters."""
 
 
 class ActorCritic(nn.Module):
-    """Observations in, what decides the policy's distribution and the value out.
+    """Maps observations to policy outputs and values.
 
-    The policy's outputs are (B, A) logits, or (B, 2 D) means and log deviations of D continuous
+    Policy outputs are (B, A) logits, or (B, 2 D) means and log standard deviations of D continuous
     actions.
     """
 
@@ -68,7 +67,7 @@ class ActorCritic(nn.Module):
         return values
 
     def policy_outputs(self, out: Tensor) -> Tensor:
-        """What the policy head gave, with the log deviations of continuous actions."""
+        """The output of the policy head, with the log standard deviations of continuous actions."""
         if isinstance(self.policy_head, CellHead):
             out = out.squeeze(2)
         if self.log_std is None:
@@ -91,9 +90,9 @@ def _value_head(body: Body, options: BodyOptions) -> nn.Linear | BoardHead:
 def build_actor_critic(
     obs: ArraySpec, outputs: int, options: ActorCriticOptions, generator: torch.Generator
 ) -> ActorCritic:
-    """A network with orthogonal weights drawn from `generator` alone, biases at 0.
+    """A network with orthogonal weights drawn from `generator` only, and biases of 0.
 
-    The policy head starts almost flat, so that the first policy tries everything (Andrychowicz
+    Weights of the policy head are small, so that the first policy is almost uniform (Andrychowicz
     2021, section 3.2).
     """
     network = ActorCritic(obs, outputs, options)
@@ -109,7 +108,7 @@ def build_actor_critic(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Factorise with one thread: more of them round differently, and cost 0.3 s of CPU to start."""
+    """Factorize with one thread: more threads round differently, and cost 0.3 s of CPU to start."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -119,13 +118,13 @@ def _one_thread() -> Iterator[None]:
 
 
 def _gains(network: ActorCritic) -> dict[nn.Module, float]:
-    """Gains of the layers that differ from hidden ones."""
+    """Gains of layers that differ from that of hidden layers."""
     policy, value = network.policy_head, network.value_head
     gains: dict[nn.Module, float] = {
         policy.out if isinstance(policy, CellHead) else policy: _POLICY_GAIN,
         value.out if isinstance(value, BoardHead) else value: _VALUE_GAIN,
     }
-    # What blocks add to what goes around them adds up: together they count as one layer.
+    # The outputs of residual blocks add up: together they count as one layer.
     for body in (network.policy_body, network.value_body):
         blocks = [block for block in body.modules() if isinstance(block, ResidualBlock)]
         for block in blocks:

@@ -1,7 +1,7 @@
-"""Network bodies: observations in, features out.
+"""Network bodies, which map observations to features, and the scaling of their inputs.
 
-The features of a fully convolutional body stay on the board, (B, C, H, W), with the channels last
-in memory: on a CPU such convolutions are a fifth faster to train, and what follows is one product.
+The features of a fully convolutional body are (B, C, H, W) with the channels last in memory: on a
+CPU such convolutions are a fifth faster to train, and the head is one matrix product.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from itertools import cycle, pairwise
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec
+from briskrl.core.types import Array
 
 Activation = Literal["relu", "tanh"]
 
@@ -23,21 +25,59 @@ ACTIVATE_IN_PLACE = {"relu": torch.relu_, "tanh": torch.tanh_}
 
 CNN_CHANNELS = (16, 32)
 FCN_CHANNELS = (16,) * 6
-"""What bodies have unless told otherwise."""
+"""Defaults of the convolutional bodies."""
 
 DILATIONS = (1, 2, 4, 8)
-"""Of the blocks of a fully convolutional body, in turn: few of them then reach across a board."""
+"""Of successive blocks of a fully convolutional body: few blocks then cover a whole board."""
+
+MAX_DEVIATIONS = 10.0
+"""Standardized observations are clipped here: a feature that never varied may suddenly vary."""
 
 
 @dataclass(frozen=True, slots=True)
 class BodyOptions:
-    """What a body is made of."""
+    """The architecture of a body."""
 
     kind: Literal["auto", "mlp", "cnn", "fcn"]
     widths: Sequence[int]
     channels: Sequence[int] | None
-    """Of the convolutions; None for the body's own."""
+    """Of the convolutions; None for the default."""
     activation: Activation = "relu"
+
+
+class InputScaling(nn.Module):
+    """Converts observations to float32: bytes scaled to 0..1, or standardized.
+
+    Standardization starts as the identity; `set_moments` changes it.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, obs: ArraySpec, *, standardize: bool = False) -> None:
+        super().__init__()
+        self.standardize = standardize
+        self.scales_bytes = obs.dtype == np.uint8 and not standardize
+        self.plain = obs.dtype == np.float32 and not standardize
+        if standardize:
+            self.register_buffer("mean", torch.zeros(obs.shape))
+            self.register_buffer("scale", torch.ones(obs.shape))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """(B, *obs) -> (B, *obs) float32; the argument itself if nothing is to be done."""
+        if self.plain:
+            return obs
+        if self.scales_bytes:
+            return obs.to(torch.float32).mul_(1 / 255)
+        if not self.standardize:
+            return obs.to(torch.float32)
+        centered = obs.to(torch.float32) - self.mean
+        return centered.mul_(self.scale).clamp_(-MAX_DEVIATIONS, MAX_DEVIATIONS)
+
+    def set_moments(self, mean: Array, deviation: Array) -> None:
+        """Standardize by this mean and standard deviation, both of the size of one observation."""
+        self.mean.copy_(torch.from_numpy(mean.reshape(self.mean.shape)))
+        self.scale.copy_(torch.from_numpy(1 / deviation.reshape(self.scale.shape)))
 
 
 class MLPBody(nn.Module):
@@ -97,12 +137,12 @@ class CNNBody(nn.Module):
 
 
 class FCNBody(nn.Module):
-    """3x3 convolutions that keep the board's size, each but the first with a way around it.
+    """3x3 convolutions that keep the board's size, all but the first in residual blocks.
 
     Args:
-        shape: (C, H, W) of the observations; the weights depend on C alone.
+        shape: (C, H, W) of the observations; the weights depend only on C.
         channels: Of every layer.
-        activation: What follows every layer.
+        activation: After every layer.
     """
 
     def __init__(
@@ -132,7 +172,7 @@ class FCNBody(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """x + activation(convolution(x)); where widths differ, x goes through a dense layer."""
+    """x + activation(convolution(x)); where widths differ, x goes through a 1x1 convolution."""
 
     def __init__(self, before: int, after: int, dilation: int, activation: Activation) -> None:
         super().__init__()
@@ -150,16 +190,16 @@ Body = MLPBody | CNNBody | FCNBody
 
 
 def build_body(obs: ArraySpec, options: BodyOptions, outputs: int) -> Body:
-    """The body for these observations; weights are torch's defaults, for the caller to draw.
+    """The body for these observations; the caller draws its weights.
 
     Args:
-        obs: What goes in.
-        options: What it is made of; auto takes an fcn where there is one output per cell, a cnn
-            for other planes, and an mlp for vectors.
-        outputs: How many outputs its head is to have.
+        obs: The observations.
+        options: The architecture; auto means an fcn where there is one output per cell, a cnn for
+            other planes, and an mlp for vectors.
+        outputs: The number of outputs of its head.
 
     Raises:
-        ConfigError: The body asked for does not fit the observations or the outputs.
+        ConfigError: The requested body does not fit the observations or the outputs.
     """
     kind = _kind(obs, options.kind, outputs)
     if kind == "mlp":

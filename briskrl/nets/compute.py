@@ -1,4 +1,4 @@
-"""How networks are computed: on which device, in which precision, compiled or not."""
+"""How networks are computed: device, precision, engine and threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Decided once per run, the same for every network of it."""
+    """The choices for all networks of a run."""
 
     device: torch.device
     amp: bool = False
@@ -25,11 +25,11 @@ class Compute:
     compile: bool = False
     """Networks go through torch.compile."""
     engine: Literal["auto", "torch", "fused"] = "torch"
-    """Who computes; auto leaves the choice open."""
+    """The engine; auto means that it is not chosen yet."""
     threads: int = 1
     """Threads of the fused engine."""
     overlap: bool = False
-    """Acting and updates take place at the same time."""
+    """Acting and updates run at the same time."""
 
     @property
     def on_cpu(self) -> bool:
@@ -38,7 +38,7 @@ class Compute:
 
     @property
     def fused_refusal(self) -> str | None:
-        """Why the fused engine cannot be used, whatever the networks; None if it can."""
+        """Why the fused engine cannot be used for any network; None if it can."""
         if not self.on_cpu:
             return f"it computes on the CPU, and the device is {self.device.type}"
         if self.amp or self.compile:
@@ -47,7 +47,7 @@ class Compute:
 
     @property
     def scales_loss(self) -> bool:
-        """Whether gradients would vanish in the precision of `half` without a scaled loss."""
+        """Whether the loss must be scaled to keep gradients from underflowing in half precision."""
         return self.amp and self.half == torch.float16
 
     @property
@@ -56,13 +56,13 @@ class Compute:
         return torch.float16 if self.device.type == "cuda" else torch.bfloat16
 
     def precision(self) -> AbstractContextManager[object]:
-        """What the forward pass of an update runs under."""
+        """The context of the forward pass of an update."""
         if self.amp:
             return torch.autocast(self.device.type, dtype=self.half)
         return nullcontext()
 
     def compiled(self, function: Function) -> Function:
-        """The function itself, or a compiled form that it takes on its first call."""
+        """The function, compiled by torch on its first call if `compile` is set."""
         if not self.compile:
             return function
         return cast("Function", torch.compile(function))
@@ -82,7 +82,7 @@ class Compute:
 
 
 def pieces(size: int, count: int) -> Iterator[slice]:
-    """Cut `size` rows into `count` slices of nearly equal length, none of them empty."""
+    """Split `size` rows into `count` slices of nearly equal length, none of them empty."""
     count = min(size, count)
     for i in range(count):
         yield slice(size * i // count, size * (i + 1) // count)

@@ -1,7 +1,7 @@
 """All parameters of a network in one contiguous buffer, and Adam over it.
 
-Named parameters stay what they were, as views; an optimizer step, a norm or a copy of the network
-is then one call instead of one per layer: most of the cost of a small network's update.
+The named parameters are views of the buffer. An optimizer step, a norm or a copy of the network is
+one call instead of one per layer, which is most of the cost of an update of a small network.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from torch import Tensor, nn
 from briskrl.core.types import Array
 
 SPARE = 8
-"""Numbers behind the last parameter: compiled products read whole vectors."""
+"""Elements behind the last parameter: compiled products read whole vectors."""
 
 
 class FlatParameters:
-    """A network's parameters and gradients as two flat buffers that its tensors are views of."""
+    """A network's parameters and gradients in two flat buffers; its tensors become views."""
 
     def __init__(self, network: nn.Module) -> None:
         parameters = list(network.parameters())
         size = sum(parameter.numel() for parameter in parameters)
         first = parameters[0]
-        room = torch.zeros(size + SPARE, dtype=first.dtype, device=first.device)
-        self.values = room[:size]
+        buffer = torch.zeros(size + SPARE, dtype=first.dtype, device=first.device)
+        self.values = buffer[:size]
         self.gradients = torch.zeros_like(self.values)
         begin = 0
         for parameter in parameters:
@@ -35,7 +35,7 @@ class FlatParameters:
             begin = part.stop
 
     def clip_gradients(self, max_norm: float) -> float:
-        """Scale the gradient down to `max_norm` (0 leaves it) and return the norm it had."""
+        """Scale the gradient down to `max_norm` (0: never); returns its norm before."""
         norm = float(torch.linalg.vector_norm(self.gradients))
         if 0 < max_norm < norm:
             self.gradients.mul_(max_norm / norm)
@@ -45,7 +45,7 @@ class FlatParameters:
 class FlatAdam:
     """Torch's fused Adam over one flat buffer, without the optimizer's per-call bookkeeping.
 
-    Calls the kernel that `torch.optim.Adam(fused=True)` ends in. Measured for 18 k parameters:
+    Calls the same kernel as `torch.optim.Adam(fused=True)`. Measured for 18 k parameters:
     10 us a step against 42 us through the optimizer and 30 us through its functional form.
     """
 
@@ -97,10 +97,10 @@ def parameters_of(network: nn.Module, prefix: str = "") -> dict[str, Array]:
 
 @torch.no_grad()
 def load_parameters(network: nn.Module, arrays: dict[str, Array], prefix: str = "") -> None:
-    """Overwrite all parameters in place with what `parameters_of` gave.
+    """Overwrite all parameters in place with the result of `parameters_of`.
 
     Raises:
-        ValueError: They are those of another network; nothing has been overwritten.
+        ValueError: They belong to another network; nothing has been overwritten.
     """
     for name, parameter in network.named_parameters():
         found = arrays.get(prefix + name)

@@ -1,4 +1,4 @@
-"""Network heads: features in, action values (or their distributions) out."""
+"""Network heads, which map features to action values, their distributions or logits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LinearFactory = Callable[[int, int], nn.Module]
 
 
 class NoisyLinear(nn.Module):
-    """A linear layer with learnt, factorised Gaussian noise on its weights (Fortunato 2018, 3b).
+    """A linear layer with learned, factorized Gaussian noise on its weights (Fortunato 2018, 3b).
 
     In evaluation mode the noise is left out. Noise changes only when it is set.
     """
@@ -68,14 +68,14 @@ class QHead(nn.Module):
         return self.join(self.advantage(features), value)
 
     def join(self, advantage: Tensor, value: Tensor | None = None) -> Tensor:
-        """What `forward` makes of its layers' outputs (B, A * atoms) and (B, atoms)."""
+        """Combine the outputs (B, A * atoms) and (B, atoms) of the layers, as `forward` does."""
         if value is None and self.atoms == 1:
             return advantage
         return _dueling(advantage.view(-1, self.actions, self.atoms), value)
 
 
 class CellHead(nn.Module):
-    """What features say of each cell, knowing what they say of the board as a whole."""
+    """Outputs per cell, from its features and the mean features of the board."""
 
     def __init__(
         self, features: int, outputs: int, activation: Activation, linear: LinearFactory = nn.Linear
@@ -89,13 +89,13 @@ class CellHead(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """(B, features, H, W) -> (B, H * W, outputs)."""
         cells = features.permute(0, 2, 3, 1).flatten(1, 2)
-        board = self.context(cells.mean(1, keepdim=True))
-        out: Tensor = self.out(ACTIVATE_IN_PLACE[self.activation](self.mix(cells) + board))
+        context = self.context(cells.mean(1, keepdim=True))
+        out: Tensor = self.out(ACTIVATE_IN_PLACE[self.activation](self.mix(cells) + context))
         return out
 
 
 class BoardHead(nn.Module):
-    """What features say of the board as a whole: dense layers over their mean."""
+    """Outputs per board: dense layers on the mean of its features."""
 
     def __init__(
         self,
@@ -116,9 +116,9 @@ class BoardHead(nn.Module):
 
 
 class CellQHead(nn.Module):
-    """Action values (B, H * W) of treating each cell, or logits of their distributions.
+    """Action values (B, H * W), one action per cell, or logits of their distributions.
 
-    The dueling form takes the value from the board as a whole; see QHead.
+    In the dueling form the value comes from the mean features of the board; see QHead.
     """
 
     def __init__(
@@ -136,8 +136,8 @@ class CellQHead(nn.Module):
             features: Channels of the features.
             atoms: Of each distribution; 1 for values.
             widths: Hidden layers of the dueling value; None for no such value.
-            activation: What follows hidden layers.
-            linear: Makes the last layers.
+            activation: After hidden layers.
+            linear: Builds the last layers.
         """
         super().__init__()
         self.advantage = CellHead(features, atoms, activation, linear)
@@ -152,7 +152,7 @@ class CellQHead(nn.Module):
 
 
 def _dueling(advantage: Tensor, value: Tensor | None) -> Tensor:
-    """Advantages (B, A, Z) with the values (B, Z), if there are any; (B, A) where Z is 1."""
+    """Combine advantages (B, A, Z) with values (B, Z), if there are any; (B, A) if Z is 1."""
     if value is not None:
         advantage = value.unsqueeze(1) + advantage - advantage.mean(1, keepdim=True)
     return advantage.squeeze(2) if advantage.shape[2] == 1 else advantage

@@ -1,4 +1,4 @@
-"""Networks from an observation spec and a few options; the only place that knows both."""
+"""Q-networks, optionally dueling, noisy or distributional."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from briskrl.core.spec import ArraySpec
-from briskrl.nets.bodies import BodyOptions, FCNBody, build_body
+from briskrl.nets.bodies import BodyOptions, FCNBody, InputScaling, build_body
 from briskrl.nets.heads import CellQHead, NoisyLinear, QHead
-from briskrl.nets.input_scaling import InputScaling
 
 
 @dataclass(frozen=True, slots=True)
 class QOptions:
-    """What a value network is made of."""
+    """The architecture of a Q-network."""
 
     body: BodyOptions
     dueling: bool
     noisy_sigma: float | None
-    """Initial noise of noisy heads; None for plain ones."""
+    """Initial noise of noisy layers; None for plain layers."""
     atoms: int
 
 
 class QNetwork(nn.Module):
-    """Observations in, action values or their distributions out; scales uint8 planes to 0..1."""
+    """Maps observations to action values or their distributions; scales uint8 planes to 0..1."""
 
     def __init__(self, obs: ArraySpec, actions: int, options: QOptions) -> None:
         super().__init__()
@@ -58,13 +57,13 @@ class QNetwork(nn.Module):
         return out
 
     def draw_noise(self, generator: torch.Generator) -> Tensor:
-        """New noise for all noisy layers, side by side; empty if there are none."""
+        """New noise for all noisy layers in one tensor; empty if there are none."""
         size = sum(sum(layer.weight.shape) for layer in self._noisy)
         noise = torch.randn(size, generator=generator, device=generator.device)
         return noise.sign() * noise.abs().sqrt_()
 
     def set_noise(self, noise: Tensor) -> None:
-        """Use what `draw_noise` gave."""
+        """Use the result of `draw_noise`."""
         sizes = [sum(layer.weight.shape) for layer in self._noisy]
         for layer, part in zip(self._noisy, torch.split(noise, sizes), strict=True):
             layer.set_noise(part)
@@ -73,11 +72,11 @@ class QNetwork(nn.Module):
 def build_q_network(
     obs: ArraySpec, actions: int, options: QOptions, generator: torch.Generator
 ) -> QNetwork:
-    """A value network with weights drawn from `generator` alone."""
+    """A Q-network with weights drawn from `generator` only."""
     network = QNetwork(obs, actions, options)
     for layer in network.modules():
         if isinstance(layer, nn.Linear | nn.Conv2d | NoisyLinear):
-            # Torch's own rule for linear and convolution layers: uniform in +-1/sqrt(fan_in).
+            # Torch's default for linear and convolutional layers: uniform in +-1/sqrt(fan_in).
             bound = layer.weight[0].numel() ** -0.5
             nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
             assert layer.bias is not None

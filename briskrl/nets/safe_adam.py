@@ -1,4 +1,4 @@
-"""Optimizer steps that clip gradients and never apply one that is not finite."""
+"""Adam with gradient clipping that never applies a non-finite gradient."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ MAX_NON_FINITE = 3
 """Non-finite updates in a row after which training stops."""
 
 _MAX_OVERFLOWS = 20
-"""The same while the loss's scale finds its size: overflows are how it finds it."""
+"""The same while the loss scale is being found: overflows are part of the search."""
 
-_LOOK_EVERY = 64
-"""Updates between two looks at an accelerator's counters; a look waits for the device."""
+_READ_EVERY = 64
+"""Updates between two reads of an accelerator's counters; a read waits for the device."""
 
 _FIRST_SCALE, _GROWTH, _BACKOFF, _GROWTH_INTERVAL = 2.0**16, 2.0, 0.5, 2000
 
 
 class SafeAdam:
-    """Adam over a network's flat parameters, with gradient clipping and a guard.
+    """Adam over a network's flat parameters that clips gradients and skips non-finite ones.
 
-    On the CPU the norm is looked at before every step. On an accelerator nothing is waited for:
-    the device itself leaves out steps that are not finite, and its counters are read now and then.
+    On the CPU the norm is checked before every step. On an accelerator nothing waits for it: the
+    device itself skips non-finite steps, and its counters are read now and then.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class SafeAdam:
         """Set up the optimizer.
 
         Args:
-            parameters: What is learnt.
-            compute: Where and how.
-            lr: Step size.
-            eps: Adam's denominator offset.
-            max_norm: Gradients are scaled down to this norm; 0 leaves them alone.
+            parameters: The parameters and gradients.
+            compute: Device and precision.
+            lr: Learning rate.
+            eps: Adam's epsilon.
+            max_norm: Gradients are scaled down to this norm; 0 for no clipping.
         """
         self.adam = FlatAdam(parameters, lr=lr, eps=eps)
         self._flat = parameters
@@ -60,11 +60,11 @@ class SafeAdam:
 
     @property
     def seed(self) -> Tensor | None:
-        """What backward passes start from: the loss's scale, or None for 1."""
+        """The initial gradient of backward passes: the loss scale, or None for 1."""
         return None if self._on_device is None else self._on_device.scale
 
     def step(self) -> None:
-        """Clip the gradients and apply them, unless they are not finite.
+        """Clip the gradients and apply them if they are finite.
 
         Raises:
             DivergedError: Several updates in a row were not finite.
@@ -78,11 +78,11 @@ class SafeAdam:
 
     @property
     def counters(self) -> NDArray[np.float64]:
-        """(COUNTERS,) what kernels count that take steps themselves; see `nets.kernels`."""
+        """(COUNTERS,) the counters, for kernels that take steps; see `nets.update_counters`."""
         return self._counters.array
 
     def check(self) -> None:
-        """Look at what kernels counted.
+        """Check the counters that kernels have updated.
 
         Raises:
             DivergedError: Several updates in a row were not finite.
@@ -96,7 +96,7 @@ class SafeAdam:
         return self._counters.drain()
 
     def state(self) -> State:
-        """Everything that decides future steps; copies."""
+        """A copy of everything that future steps depend on."""
         tensors = self.adam.tensors()
         run = self._counters.run
         if self._on_device is not None:
@@ -107,20 +107,20 @@ class SafeAdam:
         )
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` gave."""
+        """Continue from the result of `state`."""
         tensors = self.adam.tensors()
         self._counters.reset(state.scalars["non_finite_run"])
         if self._on_device is not None:
             self._on_device.reset(state.scalars["non_finite_run"])
             tensors |= self._on_device.tensors()
         for name, tensor in tensors.items():
-            # A run that continues on another device finds its loss scale anew.
+            # A run that continues on another device searches its loss scale again.
             if f"adam.{name}" in state.arrays:
                 tensor.copy_(torch.from_numpy(state.arrays[f"adam.{name}"]))
 
 
 class _Counters:
-    """Norms of the updates done and skipped, counted by the CPU; kernels may count, too."""
+    """Counters of updates done and skipped on the CPU, by this class or by kernels."""
 
     def __init__(self) -> None:
         self.array = np.zeros(COUNTERS)
@@ -130,7 +130,7 @@ class _Counters:
         return int(self.array[RUN])
 
     def add(self, norm: float) -> bool:
-        """Count one update; returns whether it may be applied."""
+        """Count one update; returns whether to apply it."""
         counts = self.array
         if math.isfinite(norm):
             counts[RUN] = 0
@@ -144,7 +144,7 @@ class _Counters:
         return False
 
     def check(self) -> None:
-        _refuse_to_diverge(int(self.array[LONGEST]), MAX_NON_FINITE)
+        _check_divergence(int(self.array[LONGEST]), MAX_NON_FINITE)
 
     def drain(self) -> dict[str, float]:
         counts = self.array
@@ -158,9 +158,9 @@ class _Counters:
 
 
 class _OnDevice:
-    """The same counted, and steps left out, by the device itself.
+    """The same on an accelerator, which counts and skips steps by itself.
 
-    With float16 the loss is scaled up by a factor that finds its own size (Micikevicius 2018).
+    With float16 the loss is multiplied by an adaptive scale (Micikevicius 2018).
     """
 
     def __init__(self, compute: Compute) -> None:
@@ -181,7 +181,7 @@ class _OnDevice:
         skip = (~torch.isfinite(norm)).float()
         if max_norm > 0:
             gradients.mul_((max_norm / norm).clamp_(max=1.0))
-        # A fused Adam that heeds `skip` does nothing then; one that does not meets a gradient of 0.
+        # The fused Adam of CUDA skips the step; others apply a gradient of 0.
         torch.nan_to_num_(gradients, 0.0, 0.0, 0.0)
         adam.step(skip)
         if self.scale is not None:
@@ -196,11 +196,11 @@ class _OnDevice:
         self._skipped.add_(skip)
         self._norms.add_(norm.nan_to_num_(0.0, 0.0, 0.0))
         self._calls += 1
-        if self._calls % _LOOK_EVERY == 0:
-            _refuse_to_diverge(int(self._longest_run), self._limit)
+        if self._calls % _READ_EVERY == 0:
+            _check_divergence(int(self._longest_run), self._limit)
 
     def drain(self) -> dict[str, float]:
-        _refuse_to_diverge(int(self._longest_run), self._limit)
+        _check_divergence(int(self._longest_run), self._limit)
         skipped = int(self._skipped)
         means = _means(float(self._norms), self._calls - skipped, skipped)
         self.reset(int(self.run))
@@ -223,9 +223,9 @@ def _means(norms: float, done: int, skipped: int) -> dict[str, float]:
     return means
 
 
-def _refuse_to_diverge(run: int, limit: int) -> None:
+def _check_divergence(run: int, limit: int) -> None:
     if run >= limit:
         raise DivergedError(
-            f"Loss or gradient was not finite in {run} updates in a row. The usual cures are a "
+            f"Loss or gradient was not finite in {run} updates in a row. Try a "
             "smaller --lr, a smaller --max-grad-norm or smaller rewards."
         )

@@ -1,7 +1,7 @@
-"""Where the counters of guarded optimizer steps are."""
+"""Indices of the counters of SafeAdam, which kernels update as well."""
 
 from __future__ import annotations
 
 RUN, LONGEST, SKIPPED, DONE, NORMS, COUNTERS = range(6)
-"""An optimizer's counters: updates in a row that were not finite, the most of them, how many in
-all; updates done, the sum of their norms."""
+"""Non-finite updates in a row, the most in a row, and in all; updates done, the sum of the norms of
+their gradients; and the number of counters."""

@@ -1,1 +1,1 @@
-"""What this machine can do: rates of products and memory, costs of calls."""
+"""What this machine can do: rates of matrix products and memory, overhead of calls."""

@@ -1,4 +1,4 @@
-"""A calibration: everything that is measured of a machine, thoroughly or in a moment."""
+"""A thorough or a quick calibration of the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from briskrl.fused.calibration.gemm_rates import SHAPES, GemmRate, measure_gemm
 from briskrl.fused.calibration.memory_rates import MemoryRates, measure_memory
 
 QUICK_S = 0.025
-"""Time for each product of a quick calibration, which makes a third of a second for all."""
+"""Time for each product of a quick calibration, a third of a second in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +20,24 @@ class Calibration:
     """What a machine can do; rates are billions of operations or bytes per second."""
 
     gflops: Annotated[float, Meta(gt=0)]
-    """The best rate of a product on one thread: what arithmetic is compared with."""
+    """The best rate of a matrix product on one thread."""
     gflops_of: str
-    """Whose rate that is, at which rows x inputs x outputs."""
+    """The engine and the rows x inputs x outputs of that product."""
     two_threads_gflops: float | None
     """The best rate on two threads."""
     products: dict[str, GemmRate]
     memory: MemoryRates | None
-    """None if the calibration was a quick one, as are the next."""
+    """None after a quick calibration, as is `calls`."""
     calls: CallOverhead | None
     quick: bool
 
 
 def calibrate(seconds: float, *, two_threads: bool) -> Calibration:
-    """Measure everything in about so many seconds.
+    """Measure everything.
 
     Args:
-        seconds: Time to spend, apart from making ready.
-        two_threads: Measure with two threads as well; wants two cores.
+        seconds: About how long to measure, without preparations.
+        two_threads: Measure with two threads as well; needs two cores.
     """
     each = seconds / ((4 if two_threads else 2) * len(SHAPES) + 7)
     return _calibration(
@@ -48,7 +48,7 @@ def calibrate(seconds: float, *, two_threads: bool) -> Calibration:
 
 
 def calibrate_quickly() -> Calibration:
-    """Measure products on one thread alone, in well under a second."""
+    """Measure products on one thread, in well under a second."""
     return _calibration(measure_gemm(budget_s=QUICK_S, two_threads=False), None, None)
 
 

@@ -1,4 +1,4 @@
-"""What it costs to have something done, whatever is done then."""
+"""Per-call overhead."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class CallOverhead:
     torch_us: float
     """A torch operation on a tensor of one number."""
     hand_over_us: float | None = None
-    """Having another thread do nothing and waiting for it."""
+    """A request to another thread that does nothing, and waiting for it."""
 
 
 def measure_call_overhead(*, budget_s: float, two_threads: bool) -> CallOverhead:
-    """The costs; `budget_s` is the time for each."""
+    """Measure the overhead of all kinds of calls; `budget_s` is the time for each."""
     numbers, tensor = np.zeros(8, np.float32), torch.zeros(1)
 
     def python(repeats: int) -> None:
@@ -55,18 +55,18 @@ def measure_call_overhead(*, budget_s: float, two_threads: bool) -> CallOverhead
 
 def _handoff_us(budget_s: float) -> float:
     worker = Worker(1)
-    service, subject = NativeWorker(worker), PackedArgs((np.zeros(1),))
+    native, args = NativeWorker(worker), PackedArgs((np.zeros(1),))
 
     def work(repeats: int) -> None:
         for _ in range(repeats):
-            service.begin(do_nothing, subject)
-            service.finish()
+            native.begin(do_nothing, args)
+            native.finish()
 
     seconds = best_seconds(work, budget_s=budget_s, clock=perf_counter)
-    service.close()
+    native.close()
     worker.stop()
     return 1e6 * seconds
 
 
-def _idle(member: int) -> None:
+def _idle(number: int) -> None:
     pass

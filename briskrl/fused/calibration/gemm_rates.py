@@ -1,4 +1,4 @@
-"""The rate of matrix products in single precision, at shapes that training uses."""
+"""The rate of matrix products in single precision, at the shapes of training."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ SHAPES: tuple[Shape, ...] = (
     (64, 16, 128),
     (512, 512, 512),
 )
-"""Rows, inputs and outputs: layers of DQN and PPO by default, a first layer, and a product large
-enough for any library to be at its best."""
+"""Rows, inputs and outputs: default layers of DQN and PPO, a first layer, and a product that is
+large enough for any library to reach its peak."""
 
 
 @dataclass(frozen=True, slots=True)
 class GemmRate:
-    """Billions of operations per second of one product, by who computes it."""
+    """Billions of operations per second of one product, by engine."""
 
     torch: float
-    """torch.mm, with its call."""
+    """torch.mm, with the overhead of its call."""
     fused: float
     """The fused engine's product."""
     torch_two_threads: float | None = None
     """torch.mm on torch's own two threads."""
     fused_two_threads: float | None = None
-    """Two threads with a product each."""
+    """The fused engine's product, one on each of two threads."""
 
     @property
     def best(self) -> float:
-        """The faster of both on one thread."""
+        """The faster engine on one thread."""
         return max(self.torch, self.fused)
 
 
@@ -55,7 +55,7 @@ def name_of(shape: Shape) -> str:
 def measure_gemm(*, budget_s: float, two_threads: bool) -> dict[str, GemmRate]:
     """The rates at all SHAPES, by name; `budget_s` is the time for each rate."""
     rates = {}
-    # Torch's second thread may stay awake for a while, so it is called last.
+    # Torch's second thread may keep spinning for a while, so it is measured last.
     with torch_threads(1):
         for shape in SHAPES:
             rates[name_of(shape)] = [
@@ -76,13 +76,13 @@ def measure_gemm(*, budget_s: float, two_threads: bool) -> dict[str, GemmRate]:
 
 
 def fused_gemm(shape: Shape) -> Work:
-    """Our product of that shape, to be repeated."""
+    """The fused engine's product of that shape, as a function of the repetitions."""
     matrices = _matrices(shape)
     return lambda repeats: multiply(*matrices, *shape, repeats)
 
 
 def two_thread_gemm(shape: Shape) -> Work:
-    """The same by two threads, each as often as asked for."""
+    """The same in two threads, each with all repetitions."""
     team = ThreadTeam(tuple(PackedArgs(_matrices(shape)) for _ in range(2)))
 
     def work(repeats: int) -> None:
@@ -92,7 +92,7 @@ def two_thread_gemm(shape: Shape) -> Work:
 
 
 def torch_gemm(shape: Shape) -> Work:
-    """Torch's product of that shape, to be repeated."""
+    """Torch's product of that shape, as a function of the repetitions."""
     rows, depth, columns = shape
     sides = ((rows, depth), (depth, columns), (rows, columns))
     a, b, c = (
@@ -108,7 +108,7 @@ def torch_gemm(shape: Shape) -> Work:
 
 
 def _matrices(shape: Shape) -> tuple[Floats, ...]:
-    """A, B, room for C, and a bias of 0, flat."""
+    """A, B, C and a bias of 0, flat."""
     rows, depth, columns = shape
     rng = np.random.default_rng(0)
     flats = [aligned_zeros((size,), np.float32) for size in (rows * depth, depth * columns)]

@@ -1,4 +1,4 @@
-"""How fast numbers come from memory and go there."""
+"""Memory bandwidth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NUMBERS = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class MemoryRates:
-    """Billions of bytes per second, read and written ones together."""
+    """Billions of bytes per second, read and written together."""
 
     copy: float
     """One array copied to another by NumPy."""
@@ -29,7 +29,7 @@ class MemoryRates:
 
 
 def measure_memory(*, budget_s: float, two_threads: bool, numbers: int = NUMBERS) -> MemoryRates:
-    """The rates with arrays of so many float32; `budget_s` is the time for each."""
+    """Measure with arrays of `numbers` float32; `budget_s` is the time for each rate."""
     out, left, right = (aligned_zeros((numbers,), np.float32) for _ in range(3))
     left[:], right[:] = 1, 2
 
@@ -59,9 +59,9 @@ def _whole(out: Floats, left: Floats, right: Floats) -> Work:
 
 
 def _halves(out: Floats, left: Floats, right: Floats) -> Work:
-    """The same by two threads."""
+    """The same in two threads."""
     factor = np.full(1, 3, np.float32)
-    # Members need nothing of their own.
+    # Members need no arrays of their own.
     team = ThreadTeam((PackedArgs((factor,)), PackedArgs((factor,))))
     bounds = bounds_of(len(out), 2, 64, len(out) // 2)
 

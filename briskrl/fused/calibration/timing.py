@@ -1,4 +1,4 @@
-"""How long a piece of work takes when nothing disturbs it."""
+"""The time that a piece of work takes when nothing disturbs it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SLICE_S = 5e-4
 """Work is timed in slices at least this long, so that reading the clock does not count."""
 
 Work = Callable[[int], None]
-"""Does something as often as it is told."""
+"""Does something the given number of times."""
 
 
 def best_seconds(work: Work, *, budget_s: float, clock: Callable[[], float] = thread_time) -> float:
     """Seconds per repetition in the fastest slice of about `budget_s` seconds of work.
 
-    Whatever else the machine does can only make a slice slower, so the fastest tells most of it.
+    Other processes can only make a slice slower, so the fastest is the best estimate.
 
     Args:
         work: Called with the number of repetitions.
@@ -42,7 +42,7 @@ def best_seconds(work: Work, *, budget_s: float, clock: Callable[[], float] = th
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Torch computes with this many threads inside the block."""
+    """A context in which torch computes with this many threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

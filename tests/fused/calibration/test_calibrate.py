@@ -83,7 +83,7 @@ def test_a_thorough_calibration_divides_its_time_among_all_measurements(
         budgets.extend([budget_s] * (4 if two_threads else 3))
         return CallOverhead(1.0, 2.0, 3.0)
 
-    for name, stand_in in (("products", products), ("memory", memory), ("calls", calls)):
+    for name, stand_in in (("gemm", products), ("memory", memory), ("call_overhead", calls)):
         monkeypatch.setattr(measure, f"measure_{name}", stand_in)
     found = calibrate(10.0, two_threads=two_threads)
     assert sum(budgets) == pytest.approx(10.0, rel=0.15)
