@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from briskrl.algos.engines import Engines
     from briskrl.algos.flops import Flops
     from briskrl.memory.kernels.prioritized_sampling import PrioritizedSampler
-    from briskrl.parallel.native_worker import Subject, Work
-    from briskrl.parallel.worker import Sign
+    from briskrl.parallel.native_worker import Args, Work
+    from briskrl.parallel.thread_pool import Signal
 
 
 class Algorithm(Protocol):
@@ -82,7 +82,7 @@ class CompiledUpdates(Protocol):
         """Updates done so far."""
         ...
 
-    def prepare(self, batch: Batch, updates: int, counters: Counters) -> Subject:
+    def prepare(self, batch: Batch, updates: int, counters: Counters) -> Args:
         """The task of doing the first `updates` updates of `batch`."""
         ...
 
@@ -102,7 +102,7 @@ class CompiledUpdates(Protocol):
 
     def precompute_targets(
         self, batch: Batch, updates: int, *, started: int, finished: int
-    ) -> Subject | None:
+    ) -> Args | None:
         """Compute the TD targets of `batch` that do not depend on the updates under way.
 
         Args:
@@ -132,7 +132,7 @@ class CompiledUpdates(Protocol):
         """Act with the updated network again."""
         ...
 
-    def help_until(self, batch: Batch, end: Sign) -> None:
+    def help_until(self, batch: Batch, end: Signal) -> None:
         """Share the updates under way on `batch` until the other thread signals their end."""
         ...
 

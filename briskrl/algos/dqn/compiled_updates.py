@@ -9,7 +9,7 @@ from briskrl.algos.dqn.kernels.updates import run_updates
 from briskrl.core.counters import Counters
 from briskrl.core.types import Batch
 from briskrl.memory.kernels.prioritized_sampling import PrioritizedSampler
-from briskrl.parallel.worker import Sign
+from briskrl.parallel.thread_pool import Signal
 
 if TYPE_CHECKING:
     from briskrl.algos.dqn.agent import DQN
@@ -76,6 +76,6 @@ class DQNCompiledUpdates:
         """Act with the updated network again."""
         self._engine.unfreeze_actor()
 
-    def help_until(self, batch: Batch, end: Sign) -> None:
+    def help_until(self, batch: Batch, end: Signal) -> None:
         """Share the updates under way on `batch` until the other thread signals their end."""
         self._engine.help_until(batch, end)
