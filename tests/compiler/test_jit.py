@@ -1,4 +1,4 @@
-"""Compiled code on disk is found again by whoever needs it, and by nobody else."""
+"""Compiled code is found on disk by later processes, and never for other arguments."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_later_process_finds_what_an_earlier_one_has_compiled(cache):
     assert [run.stdout.strip() for run in hits] == ["0", "1"]
 
 
-def test_a_helper_is_compiled_once_for_all_whole_numbers_and_python_cannot_call_it():
+def test_a_helper_is_compiled_once_for_all_integers_and_python_cannot_call_it():
     @jit.helper
     def add(values, number):
         values[0] += number
@@ -81,7 +81,7 @@ def test_a_helper_is_compiled_once_for_all_whole_numbers_and_python_cannot_call_
         add(values, 1)
 
 
-def test_no_machine_code_is_made_of_helpers():
+def test_helpers_have_no_machine_code():
     @jit.helper
     def double(values):
         values[0] *= 2
@@ -103,7 +103,7 @@ def test_no_machine_code_is_made_of_helpers():
     assert not has_machine_code(double)
 
 
-TALKATIVE = """
+PRINTING = """
 import numpy as np
 from briskrl.compiler import jit
 
@@ -133,9 +133,9 @@ print(sum(watch.stats.cache_hits.values()))
 
 
 def test_helpers_can_print_and_raise_when_compiled_and_when_found_again(cache, tmp_path):
-    script = tmp_path / "talkative.py"
-    script.write_text(TALKATIVE)
+    script = tmp_path / "printing.py"
+    script.write_text(PRINTING)
     for hits in range(2):
         run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
-        said = ["looking at 1.0", "again", "looking at 6.0", "too much", f"{hits}"]
-        assert run.stdout.splitlines() == said, run.stderr
+        printed = ["looking at 1.0", "again", "looking at 6.0", "too much", f"{hits}"]
+        assert run.stdout.splitlines() == printed, run.stderr

@@ -28,7 +28,7 @@ def test_tanh_is_exact_to_float32_over_its_whole_range():
     assert np.abs(values).max() <= 1
 
 
-def test_tanh_equals_its_plain_twin_at_the_edges():
+def test_tanh_equals_its_python_reference_at_the_edges():
     edges = [0.0, math.inf, -math.inf, 1e-38, 88.0, -3e38, 7.7999, 7.8001]
     values = np.array(edges, np.float32)
     tanh_all(values)

@@ -1,4 +1,4 @@
-"""Arguments that kernels take apart once, and what they see of them afterwards."""
+"""Kernels see the current contents of arguments that were unboxed once."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Nested(NamedTuple):
 
 
 @kernel
-def scale_all(held, more):
+def scale_all(packed, more):
     """Multiply the first array by the factor, in place; returns the sum of all, and `more`."""
-    nested = unpack(held)
+    nested = unpack(packed)
     total = more
     first = nested.first.numbers
     for i in range(first.shape[0]):
@@ -40,37 +40,37 @@ def scale_all(held, more):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
-def test_kernels_see_what_is_held_as_it_is_now(dtype):
+def test_kernels_see_the_current_contents_of_arrays(dtype):
     first, second = np.arange(4).astype(dtype), np.ones((3, 2))
-    held = PackedArgs(Nested(Pair(first, 2), (second, second[:, ::-1].copy())))
-    assert scale_all(held, 0.5) == 0.5 + 2 * 6 + 3 + 3
+    packed = PackedArgs(Nested(Pair(first, 2), (second, second[:, ::-1].copy())))
+    assert scale_all(packed, 0.5) == 0.5 + 2 * 6 + 3 + 3
     assert first.tolist() == [0, 2, 4, 6]
     second[:, 0] = 5
-    assert scale_all(held, 0.0) == 4 * 6 + 15 + 3
+    assert scale_all(packed, 0.0) == 4 * 6 + 15 + 3
 
 
-def test_what_is_held_lives_as_long_as_its_holder():
-    held = PackedArgs(Nested(Pair(np.full(1000, 3.0), 1.0), (np.ones((2, 2)),)))
+def test_arrays_live_as_long_as_their_packed_args():
+    packed = PackedArgs(Nested(Pair(np.full(1000, 3.0), 1.0), (np.ones((2, 2)),)))
     gc.collect()
     others = [np.full(1000, 7.0) for _ in range(100)]
-    assert scale_all(held, 0.0) == 3002
+    assert scale_all(packed, 0.0) == 3002
     assert others[0][0] == 7
 
 
-def test_tuples_of_other_types_are_told_apart():
+def test_tuples_of_other_types_are_distinguished():
     plain = PackedArgs(Nested(Pair(np.ones(2), 1.0), (np.ones((1, 1)),)))
     longer = PackedArgs(Nested(Pair(np.ones(2), 1.0), (np.ones((1, 1)), np.ones((4, 1)))))
-    assert [scale_all(held, 0.0) for held in (plain, longer, plain)] == [3, 7, 3]
+    assert [scale_all(packed, 0.0) for packed in (plain, longer, plain)] == [3, 7, 3]
 
 
-def test_compiled_code_that_opens_is_found_by_a_later_process(tmp_path):
+def test_kernels_with_packed_args_are_found_on_disk_by_a_later_process(tmp_path):
     code = (
         "import numpy as np\n"
         "from tests.compiler.test_packed_args import PackedArgs, Nested, Pair, scale_all\n"
-        "held = PackedArgs(Nested(Pair(np.ones(2), 3.0), (np.ones((1, 1)),)))\n"
-        "print(scale_all(held, 0.0), sum(scale_all.stats.cache_hits.values()))"
+        "packed = PackedArgs(Nested(Pair(np.ones(2), 3.0), (np.ones((1, 1)),)))\n"
+        "print(scale_all(packed, 0.0), sum(scale_all.stats.cache_hits.values()))"
     )
-    said = [
+    printed = [
         subprocess.run(
             [sys.executable, "-c", code],
             capture_output=True,
@@ -80,4 +80,4 @@ def test_compiled_code_that_opens_is_found_by_a_later_process(tmp_path):
         ).stdout
         for _ in range(2)
     ]
-    assert said == ["7.0 0\n", "7.0 1\n"]
+    assert printed == ["7.0 0\n", "7.0 1\n"]

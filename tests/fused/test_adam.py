@@ -1,4 +1,4 @@
-"""The compiled optimizer step is torch's Adam, clipping and guard included."""
+"""The compiled optimizer step equals torch's Adam, with clipping and skipped updates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def build(max_norm: float = 0.0, lr: float = 1e-2):
 
 @pytest.mark.parametrize(("dtype", "rounding"), [("float32", 2e-5), ("float64", 1e-12)])
 @pytest.mark.parametrize("max_norm", [0.0, 3.0])
-def test_it_is_torchs_adam_over_a_thousand_steps(dtype, rounding, max_norm):
+def test_it_equals_torchs_adam_over_a_thousand_steps(dtype, rounding, max_norm):
     with precision(dtype):
         flat, _, optimizer = build(max_norm)
         theirs = nn.Parameter(flat.values.clone())
@@ -73,7 +73,7 @@ def test_optimizer_and_parameters_are_shared_with_torch():
     assert torch.allclose(before - flat.values, torch.full_like(before, 0.02), atol=1e-5)
 
 
-def test_either_engine_goes_on_where_the_other_left_off():
+def test_either_engine_continues_the_steps_of_the_other():
     together, apart = build(), build()
     generator = torch.Generator().manual_seed(4)
     for k in range(60):

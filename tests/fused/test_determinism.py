@@ -1,4 +1,4 @@
-"""The same numbers again, for one thread and for two, whoever computes a part."""
+"""Runs are equal to the bit, for one thread and for two, no matter which thread computes a part."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_one_and_two_threads_agree_within_rounding(learn, preset):
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64, 65, 150])
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
-def test_halves_of_a_batch_are_the_same_whoever_computes_them(preset, batch_size):
+def test_halves_of_a_batch_do_not_depend_on_the_thread_that_computes_them(preset, batch_size):
     config = transitions.small(**{**DQN_PRESETS[preset], "net": (40, 24), "target_every": 7})
     env = transitions.spec()
     batch = transitions.random_batch(env, 30, batch_size)

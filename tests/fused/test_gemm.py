@@ -1,4 +1,4 @@
-"""Products held in registers, and blocks transposed in them, against numpy."""
+"""Products and transposes against numpy."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def multiply(c, rows, columns, a, b, start, depth, epilogue):
 
 
 @kernel
-def multiply_thin(c, rows, columns, a, b, start, depth):
+def multiply_by_dots(c, rows, columns, a, b, start, depth):
     dot_gemm(c, rows, columns, a, b, start, depth)
 
 
 @kernel
-def turn_eight(target, source):
+def transpose_eight(target, source):
     transpose(target, source, 8)
 
 
 @kernel
-def turn_sixteen(target, source):
+def transpose_sixteen(target, source):
     transpose(target, source, 16)
 
 
 @kernel
-def turn_any(target, source, rows, columns):
+def transpose_any(target, source, rows, columns):
     transpose_all(target, source, rows, columns)
 
 
@@ -54,7 +54,7 @@ def padded(count: int) -> int:
     return -(-count // PADDING) * PADDING
 
 
-def laid_out(array, at: int, row: int, *, transposed: bool = False) -> Matrix:
+def matrix_of(array, at: int, row: int, *, transposed: bool = False) -> Matrix:
     """A matrix somewhere in a flat array that is NaN everywhere else."""
     stored = array.T if transposed else array
     numbers = np.full(at + len(stored) * row + 3, np.nan, array.dtype)
@@ -75,7 +75,7 @@ def laid_out(array, at: int, row: int, *, transposed: bool = False) -> Matrix:
     epilogue=st.sampled_from([-np.inf, 0.0, 0.5, "late"]),
     dtype=st.sampled_from(["float32", "float64"]),
 )
-def test_a_product_of_any_shape_is_numpys(
+def test_a_product_of_any_shape_equals_numpys(
     rows, columns, depth, at, more, transposed, shared_start, epilogue, dtype
 ):
     rng = np.random.default_rng(rows * columns + depth)
@@ -84,12 +84,12 @@ def test_a_product_of_any_shape_is_numpys(
     b = rng.standard_normal((depth, wide)).astype(dtype)
     start = rng.standard_normal((1 if shared_start else rows, wide)).astype(dtype)
     row = (rows if transposed else depth) + more[0]
-    left = laid_out(a, at[0], row, transposed=transposed)
-    right = laid_out(b, at[1], wide + more[1])
-    first = laid_out(start, at[2], wide + more[2])
+    left = matrix_of(a, at[0], row, transposed=transposed)
+    right = matrix_of(b, at[1], wide + more[1])
+    first = matrix_of(start, at[2], wide + more[2])
     if shared_start:
         first = first._replace(stride=0)
-    out = laid_out(np.zeros((rows, wide), dtype), at[3], wide + more[3])
+    out = matrix_of(np.zeros((rows, wide), dtype), at[3], wide + more[3])
     before = out.data.copy()
     floor = -np.inf if epilogue == "late" else epilogue
     how = AddEpilogue() if epilogue == "late" else ReluEpilogue(a.dtype.type(floor))
@@ -113,7 +113,7 @@ def test_a_product_of_any_shape_is_numpys(
     activation=st.sampled_from([LINEAR, RELU, TANH]),
     dtype=st.sampled_from(["float32", "float64"]),
 )
-def test_a_product_may_be_taken_times_the_gradient_of_an_activation(
+def test_the_epilogue_multiplies_with_the_gradient_of_an_activation(
     rows, columns, depth, activation, dtype
 ):
     rng = np.random.default_rng(rows * columns + depth)
@@ -124,9 +124,9 @@ def test_a_product_may_be_taken_times_the_gradient_of_an_activation(
     )
     made = [before, np.maximum(0, before), np.tanh(before)][activation]
     grad = [np.ones_like(before), before > 0, 1 - np.tanh(before) ** 2][activation]
-    out = laid_out(np.zeros((rows, wide), dtype), 2, wide + 3)
-    results = laid_out(made, 2, wide + 3).data
-    left, right = laid_out(a, 0, depth), laid_out(b, 0, wide)
+    out = matrix_of(np.zeros((rows, wide), dtype), 2, wide + 3)
+    results = matrix_of(made, 2, wide + 3).data
+    left, right = matrix_of(a, 0, depth), matrix_of(b, 0, wide)
     zeros = Matrix(np.zeros(wide, dtype), 0, 0, 1)
     multiply(
         out, rows, wide, left, right, zeros, depth, ActivationGradEpilogue(activation, results)
@@ -144,17 +144,17 @@ def test_a_product_may_be_taken_times_the_gradient_of_an_activation(
     more=st.tuples(*[st.integers(0, 9)] * 3),
     dtype=st.sampled_from(["float32", "float64"]),
 )
-def test_a_thin_product_is_numpys_and_no_other_column_is_touched(
+def test_a_dot_product_matrix_equals_numpys_and_no_other_column_is_written(
     rows, columns, vectors, more, dtype
 ):
     depth = vectors * kernels.VECTOR_BYTES // np.dtype(dtype).itemsize
     rng = np.random.default_rng(rows * columns + depth)
     a, b = (rng.standard_normal((n, depth)).astype(dtype) for n in (rows, columns))
     start = rng.standard_normal(columns).astype(dtype)
-    out = laid_out(np.zeros((rows, columns), dtype), more[0], PADDING)
+    out = matrix_of(np.zeros((rows, columns), dtype), more[0], PADDING)
     before = out.data.copy()
-    left, right = laid_out(a, more[1], depth + more[1]), laid_out(b, more[2], depth + more[2])
-    multiply_thin(out, rows, columns, left, right, Matrix(start, 0, 0, 1), depth)
+    left, right = matrix_of(a, more[1], depth + more[1]), matrix_of(b, more[2], depth + more[2])
+    multiply_by_dots(out, rows, columns, left, right, Matrix(start, 0, 0, 1), depth)
     exact = start + a.astype(np.float64) @ b.T.astype(np.float64)
     size = 1 + np.abs(a).astype(np.float64) @ np.abs(b.T)
     inside = out.offset + np.arange(rows)[:, None] * out.stride + np.arange(columns)
@@ -163,12 +163,12 @@ def test_a_thin_product_is_numpys_and_no_other_column_is_touched(
     assert np.array_equal(out.data, before, equal_nan=True)
 
 
-def test_a_row_of_a_thin_product_does_not_depend_on_its_neighbours():
+def test_a_row_of_dot_products_does_not_depend_on_other_rows():
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((n, 64)).astype(np.float32) for n in (7, 3))
     right, start = Matrix(b.reshape(-1), 0, 64, 1), Matrix(np.ones(3, np.float32), 0, 0, 1)
     together, alone = (np.zeros((7, 8), np.float32) for _ in range(2))
-    multiply_thin(
+    multiply_by_dots(
         Matrix(together.reshape(-1), 0, 8, 1),
         7,
         3,
@@ -178,13 +178,13 @@ def test_a_row_of_a_thin_product_does_not_depend_on_its_neighbours():
         64,
     )
     for r in range(7):
-        multiply_thin(Matrix(alone[r], 0, 8, 1), 1, 3, Matrix(a[r], 0, 64, 1), right, start, 64)
+        multiply_by_dots(Matrix(alone[r], 0, 8, 1), 1, 3, Matrix(a[r], 0, 64, 1), right, start, 64)
     assert np.array_equal(together, alone)
 
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_product_may_be_added_to_where_it_stands(dtype, late):
+def test_a_product_may_accumulate_in_place(dtype, late):
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(shape).astype(dtype) for shape in ((9, 5), (5, 40), (9, 40)))
     out = Matrix(c.copy().reshape(-1), 0, 40, 1)
@@ -202,7 +202,7 @@ def test_a_product_may_be_added_to_where_it_stands(dtype, late):
     assert out.data.reshape(9, 40) == pytest.approx(c + a @ b, abs=1e-5)
 
 
-def test_what_is_added_late_meets_a_finished_sum():
+def test_the_add_epilogue_adds_to_the_finished_sum():
     """2^24 + 1 - 1 is 2^24 - 1 in float32 if that begins the sum, and 2^24 if it is added last."""
     one, big = np.ones(8, np.float32), np.full(8, 2.0**24, np.float32)
     left = Matrix(np.array([1, -1], np.float32), 0, 2, 1)
@@ -216,13 +216,15 @@ def test_what_is_added_late_meets_a_finished_sum():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("size", "turn_block"), [(8, turn_eight), (16, turn_sixteen)])
-def test_a_turned_block_has_rows_and_columns_exchanged(dtype, size, turn_block):
+@pytest.mark.parametrize(
+    ("size", "transpose_block"), [(8, transpose_eight), (16, transpose_sixteen)]
+)
+def test_a_transposed_block_equals_numpys(dtype, size, transpose_block):
     block = np.arange(size * size, dtype=dtype).reshape(size, size)
-    source = laid_out(block, 3, size + 2)
-    target = laid_out(np.zeros_like(block), 5, size + 7)
+    source = matrix_of(block, 3, size + 2)
+    target = matrix_of(np.zeros_like(block), 5, size + 7)
     around = np.isnan(target.data)
-    turn_block(target, source)
+    transpose_block(target, source)
     places = 5 + np.arange(size)[:, None] * (size + 7) + np.arange(size)
     assert np.array_equal(target.data[places], block.T)
     assert np.isnan(target.data[around]).all()
@@ -235,22 +237,22 @@ def test_a_turned_block_has_rows_and_columns_exchanged(dtype, size, turn_block):
     more=st.tuples(*[st.integers(0, 3)] * 4),
     dtype=st.sampled_from(["float32", "float64"]),
 )
-def test_a_turned_matrix_of_any_shape_is_numpys_and_nothing_else_is_touched(
+def test_a_transposed_matrix_of_any_shape_equals_numpys_and_nothing_else_is_written(
     rows, columns, more, dtype
 ):
     matrix = np.arange(rows * columns, dtype=dtype).reshape(rows, columns)
-    source = laid_out(matrix, more[0], columns + more[1])
+    source = matrix_of(matrix, more[0], columns + more[1])
     # It ends where the matrix ends: what is read behind that would be somebody else's.
     source = source._replace(numbers=source.data[:-3].copy())
-    target = laid_out(np.zeros((columns, rows), dtype), more[2], rows + more[3])
+    target = matrix_of(np.zeros((columns, rows), dtype), more[2], rows + more[3])
     around = np.isnan(target.data)
-    turn_any(target, source, rows, columns)
+    transpose_any(target, source, rows, columns)
     places = more[2] + np.arange(columns)[:, None] * (rows + more[3]) + np.arange(rows)
     assert np.array_equal(target.data[places], matrix.T)
     assert np.isnan(target.data[around]).all()
 
 
-def test_compiled_strips_have_names_of_their_own():
+def test_compiled_strips_have_different_names():
     """Kernels cached by different processes are linked by name: equal ones would be mixed up."""
     strips = (
         kernels._wide_strip,

@@ -1,4 +1,4 @@
-"""A network's table of layers and its packed copies say what torch's modules say."""
+"""The layer table and packed copies of a network match torch's modules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from briskrl.nets.q_network import QOptions, build_q_network
     [(32, 4, LINEAR, True), (32, 5, LINEAR, False), (40, 2, LINEAR, False)]
     + [(16, 1, activation, False) for activation in (RELU, TANH)],
 )
-def test_thin_layers_are_linear_with_few_outputs_and_whole_vectors_of_inputs(
+def test_dot_products_compute_linear_layers_with_few_outputs_and_whole_vectors_of_inputs(
     inputs, outputs, activation, thin
 ):
     row = np.zeros(structs.LAYER_FIELDS, np.int64)
@@ -35,7 +35,7 @@ def test_thin_layers_are_linear_with_few_outputs_and_whole_vectors_of_inputs(
     assert layers.uses_dot_products.py_func(row, np.zeros(0, np.float32)) == thin
 
 
-def planned(widths, inputs, actions, *, noisy=False):
+def build(widths, inputs, actions, *, noisy=False):
     options = QOptions(BodyOptions("auto", widths, ()), True, 0.7 if noisy else None, 1)
     generator = torch.Generator().manual_seed(4)
     network = build_q_network(
@@ -56,17 +56,15 @@ def planned(widths, inputs, actions, *, noisy=False):
     actions=st.integers(1, 40) | st.integers(1, 4),
     noisy=st.booleans(),
 )
-def test_packed_weights_are_those_of_the_modules_turned_unless_thin_and_with_noise(
-    widths, inputs, actions, noisy
-):
-    network, net, modules = planned(widths, inputs, actions, noisy=noisy)
+def test_packed_weights_equal_those_of_the_modules_with_noise(widths, inputs, actions, noisy):
+    network, net, modules = build(widths, inputs, actions, noisy=noisy)
     if noisy:
         noise = network.draw_noise(torch.Generator().manual_seed(1))
         network.set_noise(noise)
         net.noise[:] = noise.numpy()
-    at_pack = net.packed.copy()
+    before = net.packed.copy()
     packing.pack_net(net)
-    assert not np.array_equal(net.packed, at_pack)
+    assert not np.array_equal(net.packed, before)
     for row, module in zip(net.layers, modules, strict=True):
         weight, bias = module.weight.detach(), module.bias.detach()
         if row[structs.NOISE_OFFSET] >= 0:
@@ -91,8 +89,8 @@ def test_packed_weights_are_those_of_the_modules_turned_unless_thin_and_with_noi
     inputs=st.integers(1, 40),
     actions=st.integers(1, 40),
 )
-def test_places_of_layers_never_overlap_and_rows_are_whole_vectors(widths, inputs, actions):
-    _, net, modules = planned(widths, inputs, actions)
+def test_buffers_of_layers_never_overlap_and_rows_are_whole_vectors(widths, inputs, actions):
+    _, net, modules = build(widths, inputs, actions)
     for field, size in (
         (
             structs.OUT_OFFSET,
@@ -121,8 +119,8 @@ def test_places_of_layers_never_overlap_and_rows_are_whole_vectors(widths, input
     assert net.layers[:, structs.INPUTS].tolist() == [module.weight.shape[1] for module in modules]
 
 
-def test_what_several_layers_share_receives_the_sum_of_their_gradients():
-    _, net, _ = planned((8, 8), 4, 3)
+def test_a_source_of_several_layers_receives_the_sum_of_their_gradients():
+    _, net, _ = build((8, 8), 4, 3)
     # Backwards, the value head comes first and begins the sum; observations receive nothing.
     assert net.layers[:, structs.INPUT_GRADIENT].tolist() == [
         structs.NO_GRADIENT,
@@ -135,7 +133,7 @@ def test_what_several_layers_share_receives_the_sum_of_their_gradients():
 
 
 def test_parameters_are_views_of_torchs():
-    network, net, _ = planned((8,), 4, 3)
+    network, net, _ = build((8,), 4, 3)
     with torch.no_grad():
         network.head.advantage.weight.fill_(0.25)
     begin = net.layers[1, structs.WEIGHT_OFFSET]

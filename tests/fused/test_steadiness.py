@@ -1,4 +1,4 @@
-"""Nothing is allocated after the first calls, and updates take as long in the end as at first."""
+"""Nothing is allocated after the first calls, and updates do not slow down."""
 
 from __future__ import annotations
 

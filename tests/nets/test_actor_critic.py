@@ -1,4 +1,4 @@
-"""Actor-critic networks: how they are made."""
+"""Initial weights and structure of actor-critic networks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def build(
     return build_actor_critic(ArraySpec.of(shape, dtype, 0, 1), outputs, options, generator)
 
 
-def test_weights_are_orthogonal_with_the_gains_of_their_places():
+def test_weights_are_orthogonal_with_the_gains_of_their_layers():
     net = build((64, 32), shape=(8,), outputs=4)
     first, second = (layer.weight.detach() for layer in net.policy_body.layers)
     assert torch.allclose(first.T @ first, 2 * torch.eye(8), atol=1e-5)
@@ -46,7 +46,7 @@ def test_weights_are_orthogonal_with_the_gains_of_their_places():
 
 
 @pytest.mark.parametrize("options", [{}, {"shape": (2, 4, 4), "dtype": np.uint8}])
-def test_weights_depend_on_the_generator_alone(options):
+def test_weights_depend_on_the_generator_only(options):
     torch.manual_seed(1)
     first = FlatParameters(build(seed=5, **options)).values
     torch.manual_seed(2)
@@ -74,7 +74,7 @@ def test_a_shared_body_is_counted_and_named_once():
     assert len(FlatParameters(apart).values) - len(FlatParameters(shared).values) == body
 
 
-def test_continuous_policies_have_deviations_that_observations_do_not_change():
+def test_standard_deviations_of_continuous_policies_do_not_depend_on_observations():
     net = build(continuous=True, outputs=2)
     with torch.no_grad():
         net.log_std.copy_(torch.tensor([-1.0, 0.5]))
@@ -83,7 +83,7 @@ def test_continuous_policies_have_deviations_that_observations_do_not_change():
     assert torch.equal(out[:, 2:], torch.tensor([-1.0, 0.5]).expand(6, 2))
 
 
-def test_standardized_observations_are_centred_scaled_and_cut_off():
+def test_standardized_observations_are_centered_scaled_and_clipped():
     net = build(standardize=True, shape=(2,))
     obs = torch.tensor([[3.0, 500.0], [1.0, -500.0]])
     assert torch.equal(net.inputs(obs), obs.clamp(-10, 10))

@@ -1,4 +1,4 @@
-"""Dense networks computed in few operations are the networks they were made from."""
+"""DenseNet computes the outputs and gradients of the networks it is built from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from briskrl.core.spec import ArraySpec
 from briskrl.nets.actor_critic import ActorCriticOptions, build_actor_critic
 from briskrl.nets.bodies import BodyOptions
-from briskrl.nets.dense_autograd import MOST_ROOMS, DenseActorCritic, DenseQ
+from briskrl.nets.dense_autograd import MAX_CACHED_SIZES, DenseActorCritic, DenseQ
 from briskrl.nets.flat_parameters import FlatParameters
 from briskrl.nets.q_network import QOptions, build_q_network
 
@@ -63,7 +63,7 @@ def check(network, flat, dense, obs, passes=1):
     shared=st.booleans(),
     dtype=st.sampled_from([torch.float32, torch.float64]),
 )
-def test_outputs_and_gradients_are_those_of_autograd(
+def test_outputs_and_gradients_equal_those_of_autograd(
     inputs, widths, rows, activation, shared, dtype
 ):
     torch.manual_seed(3)
@@ -73,7 +73,7 @@ def test_outputs_and_gradients_are_those_of_autograd(
     check(network, flat, dense, torch.randn(rows, inputs).to(dtype))
 
 
-def test_deviations_of_continuous_actions_are_learnt():
+def test_deviations_of_continuous_actions_are_learned():
     network, flat, dense = pair(continuous=True)
     check(network, flat, dense, torch.randn(20, 5))
     assert network.log_std.grad.abs().sum() > 0
@@ -93,7 +93,7 @@ def test_policy_and_values_alone_are_the_same_outputs(shared):
         assert torch.equal(dense.values(obs), value)
 
 
-def test_buffers_made_while_acting_serve_learning():
+def test_buffers_made_while_acting_can_be_used_for_updates():
     network, flat, dense = pair()
     obs = torch.randn(6, 5)
     with torch.inference_mode():
@@ -102,15 +102,15 @@ def test_buffers_made_while_acting_serve_learning():
     check(network, flat, dense, obs)
 
 
-def test_any_number_of_different_sizes_is_computed_rightly():
+def test_any_number_of_different_sizes_is_computed_correctly():
     network, _, dense = pair()
     with torch.inference_mode():
-        for rows in [*range(1, 2 * MOST_ROOMS), 3]:
+        for rows in [*range(1, 2 * MAX_CACHED_SIZES), 3]:
             obs = torch.randn(rows, 5)
             torch.testing.assert_close(dense.policy(obs), network.policy(obs))
 
 
-def test_parameters_are_read_where_they_are():
+def test_parameters_are_read_in_place():
     network, flat, dense = pair()
     flat.values.mul_(0.5)
     check(network, flat, dense, torch.randn(8, 5))
@@ -140,9 +140,7 @@ def q_network(*, widths=(7, 9), activation="relu", dueling=False, atoms=1, noisy
 @pytest.mark.parametrize("atoms", [1, 4])
 @pytest.mark.parametrize("dueling", [False, True])
 @pytest.mark.parametrize(("widths", "activation"), [((7, 9), "relu"), ((6,), "tanh"), ((), "relu")])
-def test_a_value_network_has_the_same_outputs_and_gradients(
-    widths, activation, dueling, atoms, dtype
-):
+def test_a_q_network_has_the_same_outputs_and_gradients(widths, activation, dueling, atoms, dtype):
     network = q_network(widths=widths, activation=activation, dueling=dueling, atoms=atoms)
     network = network.to(dtype)
     flat = FlatParameters(network)
@@ -159,19 +157,19 @@ def test_a_value_network_has_the_same_outputs_and_gradients(
         torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance * 10)
 
 
-def test_noisy_and_convolutional_value_networks_are_left_to_autograd():
+def test_noisy_and_convolutional_q_networks_are_left_to_autograd():
     assert not DenseQ.can_compute(q_network(noisy=0.5))
     assert not DenseQ.can_compute(q_network(kind="cnn"))
 
 
 def test_passes_of_different_sizes_share_buffers():
-    """Else every new number of rows, of which there are many, would cost memory for good."""
+    """Otherwise every new number of rows would cost memory for good."""
     network = q_network()
     FlatParameters(network)
     dense = DenseQ(network)
     for rows in (5, 9, 2, 9, 7):
         dense(torch.randn(rows, 5)).sum().backward()
-    rooms = dense._net._rooms
-    assert sorted(rooms) == [2, 7, 9]
-    assert len({room.hidden[0].data_ptr() for room in rooms.values()}) == 1
-    assert len({room.gradients[1].data_ptr() for room in rooms.values()}) == 1
+    buffers = dense._net._buffers
+    assert sorted(buffers) == [2, 7, 9]
+    assert len({room.hidden[0].data_ptr() for room in buffers.values()}) == 1
+    assert len({room.gradients[1].data_ptr() for room in buffers.values()}) == 1

@@ -69,11 +69,11 @@ def test_policies_and_values_serve_boards_of_any_size(shared):
     assert torch.equal(small.values(seen), value)
 
 
-def test_outputs_are_those_of_their_own_cells():
+def test_outputs_belong_to_their_own_cells():
     network = value_network(12, 12, channels=(4, 4))
     head = network.head.advantage
     with torch.no_grad():
-        # Without what is known of the whole board, a change is seen by its neighbours alone.
+        # Without the context of the whole board, a change affects only neighbors.
         head.context.weight.zero_()
         seen = boards(1, 12, 12)
         changed = seen.clone()
@@ -84,7 +84,7 @@ def test_outputs_are_those_of_their_own_cells():
     assert len(rows) > 15
 
 
-def test_every_cell_knows_of_the_whole_board():
+def test_the_output_of_every_cell_depends_on_the_whole_board():
     network = value_network(12, 12, channels=(4, 4))
     with torch.no_grad():
         seen = boards(1, 12, 12)
@@ -93,7 +93,7 @@ def test_every_cell_knows_of_the_whole_board():
         assert network(seen)[0, -1] != network(changed)[0, -1]
 
 
-def test_the_usual_six_layers_reach_across_a_board_of_20_by_20():
+def test_the_usual_six_layers_cover_a_board_of_20_by_20():
     body = FCNBody((PLANES, 20, 20), (16,) * 6)
     reach = 1 + sum(block.convolution.dilation[0] for block in body.blocks)
     assert 2 * reach + 1 >= 20
@@ -107,12 +107,12 @@ def test_dueling_values_differ_from_their_advantages_by_one_number_per_board():
         q = network.head(features)
         advantage = network.head.advantage(features).squeeze(2)
         value = network.head.value(features)
-    centred = advantage - advantage.mean(1, keepdim=True)
-    assert torch.allclose(q - q.mean(1, keepdim=True), centred, atol=1e-6)
+    centered = advantage - advantage.mean(1, keepdim=True)
+    assert torch.allclose(q - q.mean(1, keepdim=True), centered, atol=1e-6)
     assert torch.allclose(q.mean(1, keepdim=True), value, atol=1e-6)
 
 
-def test_noise_moves_all_cells_and_is_left_out_when_evaluating():
+def test_noise_moves_all_cells_and_is_off_in_evaluation_mode():
     network = value_network(5, 7, dueling=True, noisy=0.5)
     seen = boards(1, 5, 7)
     with torch.no_grad():
@@ -143,6 +143,6 @@ def test_auto_takes_one_output_per_cell_where_there_is_an_action_for_each():
     ("shape", "outputs", "said"),
     [((3, 4, 6), 4, "4 for planes of 4x6"), ((24,), 24, "needs planes")],
 )
-def test_what_has_no_output_per_cell_is_refused(shape, outputs, said):
+def test_spaces_without_an_output_per_cell_are_rejected(shape, outputs, said):
     with pytest.raises(ConfigError, match=said):
         build_body(ArraySpec.of(shape, np.float32, 0, 1), BodyOptions("fcn", (8,), (4,)), outputs)

@@ -1,4 +1,4 @@
-"""One flat buffer behaves like the parameters it holds."""
+"""Flat parameters and their Adam behave like torch's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps are clipped, counted and left out alike, whether the CPU or the device decides."""
+"""Steps are clipped, counted and skipped in the same way on the CPU and on a device."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_step_that_is_not_finite_changes_nothing(kind):
     assert guard.drain()["skipped_updates"] == 1
 
 
-def test_three_in_a_row_stop_the_run_at_once_on_the_cpu_and_at_the_next_look_on_a_device():
+def test_three_non_finite_steps_in_a_row_stop_the_run_on_a_device_at_the_next_read():
     with pytest.raises(DivergedError, match="3 updates in a row"):
         run(Compute, bad=(4, 5, 6))
     _, guard = run(Elsewhere, bad=(4, 5, 6))
@@ -93,7 +93,7 @@ def test_an_overflow_halves_the_scale_of_the_loss():
 
 
 @pytest.mark.parametrize("kind", [Compute, Elsewhere, InFloat16])
-def test_a_restored_guard_goes_on_to_the_same_bits(kind):
+def test_a_restored_optimizer_continues_to_the_same_bits(kind):
     flat, guard = run(kind, bad=(10, 11))
     restored_flat, restored = guarded(kind)
     restored_flat.values.copy_(flat.values)

@@ -59,5 +59,5 @@ def add(packed, number):
 
 @kernel
 def weigh(board, together, took):
-    """Tell that an update took so many cycles."""
+    """Report the cycles that an update took."""
     update_cost_model(board, together, took)

@@ -1,4 +1,4 @@
-"""Calibrations of this very machine: complete, consistent, and without traces."""
+"""Calibrations of this machine are complete, consistent and without side effects."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_the_best_product_is_the_machines_rate_and_is_named(quick: Calibration) 
     assert rates[quick.gflops_of] == quick.gflops
 
 
-def test_no_work_is_optimised_away(quick: Calibration) -> None:
+def test_no_work_is_optimized_away(quick: Calibration) -> None:
     # A loop that the compiler saw through would seem to be thousands of times as fast as this.
     assert quick.gflops < 10_000
 
 
-def test_calibrating_leaves_no_traces() -> None:
+def test_calibrating_has_no_side_effects() -> None:
     threads, dice = torch.get_num_threads(), torch.get_rng_state()
     calibrate_quickly()
     assert torch.get_num_threads() == threads
@@ -59,7 +59,7 @@ def test_calls_are_measured_with_and_without_another_thread() -> None:
     costs = measure_call_overhead(budget_s=0.002, two_threads=True)
     assert costs.hand_over_us is not None
     assert min(costs.python_us, costs.kernel_us, costs.torch_us) > 0
-    # Waking a thread that sleeps cannot be had for the price of a call.
+    # A request to another thread costs more than a call.
     assert costs.hand_over_us > costs.python_us
     assert measure_call_overhead(budget_s=0, two_threads=False).hand_over_us is None
 

@@ -1,4 +1,4 @@
-"""What is timed does what it says: otherwise a rate would be that of something else."""
+"""Timed kernels compute what their rates are named after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times are those of the least disturbed slice, on a clock whose every move is known."""
+"""Times are those of the fastest slice, on a simulated clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Bench:
 
 
 @pytest.mark.parametrize("each_s", [1e-8, 3e-5, SLICE_S, 0.2])
-def test_the_time_per_repetition_is_found_whatever_it_is(each_s: float) -> None:
+def test_the_time_per_repetition_is_found(each_s: float) -> None:
     bench = Bench(each_s)
     found = best_seconds(bench.work, budget_s=0.05, clock=bench.clock)
     assert found == pytest.approx(each_s)
