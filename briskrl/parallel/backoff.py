@@ -61,24 +61,22 @@ class Backoff:
         self._next = max(self._shortest, (1 - self._shrinking) * self._next)
 
 
-class TeamBackoff:
+class TeamBackoff(Backoff):
     """Whether to do without other threads, while they cost more time than they save.
 
     A thread that has lost its core to another process is waited for.
     """
 
+    __slots__ = ("_balance",)
+
     def __init__(self) -> None:
-        self._backoff = Backoff(
+        super().__init__(
             shortest=SHORTEST_RETREAT,
             longest=LONGEST_RETREAT,
             growth=RETREAT_GROWTH,
             shrinking=RETREAT_SHRINKING,
         )
         self._balance = 0.0
-
-    def skips(self) -> bool:
-        """Count a piece of work; returns whether to do it alone."""
-        return self._backoff.skips()
 
     def judge(self, took_s: float, work_s: float) -> None:
         """Report a piece of work that was not done alone.
@@ -89,34 +87,34 @@ class TeamBackoff:
         """
         self._balance = REMEMBERED * self._balance + took_s - work_s
         if self._balance > 0:
-            self._backoff.fail()
+            self.fail()
             self._balance = 0.0
         else:
-            self._backoff.succeed()
+            self.succeed()
 
 
-class SpinBackoff:
+class SpinBackoff(Backoff):
     """How long to spin before sleeping, and whether to spin at all.
 
     Each look yields the core to other threads. On a busy machine one of them may keep it for
     milliseconds, so that spinning costs far more than sleeping and being woken.
     """
 
-    __slots__ = ("_backoff", "_spin_s")
+    __slots__ = ("_spin_s",)
 
     def __init__(self, spin_s: float) -> None:
         self._spin_s = spin_s
-        self._backoff = Backoff(shortest=2, longest=LONGEST_REST, growth=2, shrinking=1 / 2)
+        super().__init__(shortest=2, longest=LONGEST_REST, growth=2, shrinking=1 / 2)
 
     def spin_s(self) -> float:
         """Seconds to spin this time; 0 for not at all."""
-        return 0.0 if self._backoff.skips() else self._spin_s
+        return 0.0 if self.skips() else self._spin_s
 
     def judge(self, spent_s: float, *, found: bool) -> None:
         """Report how long a spin took, and whether it saw what it waited for."""
         if spent_s > FAR_TOO_LONG * self._spin_s:
-            self._backoff.fail(badly=True)
+            self.fail(badly=True)
         elif found:
-            self._backoff.succeed()
+            self.succeed()
         else:
-            self._backoff.fail()
+            self.fail()

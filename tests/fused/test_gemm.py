@@ -242,8 +242,8 @@ def test_a_transposed_matrix_of_any_shape_equals_numpys_and_nothing_else_is_writ
 ):
     matrix = np.arange(rows * columns, dtype=dtype).reshape(rows, columns)
     source = matrix_of(matrix, more[0], columns + more[1])
-    # It ends where the matrix ends: what is read behind that would be somebody else's.
-    source = source._replace(numbers=source.data[:-3].copy())
+    # It ends where the matrix ends: reading past it would be out of bounds.
+    source = source._replace(data=source.data[:-3].copy())
     target = matrix_of(np.zeros((columns, rows), dtype), more[2], rows + more[3])
     around = np.isnan(target.data)
     transpose_any(target, source, rows, columns)
