@@ -131,11 +131,11 @@ def measure_engines(bench: EnginesBench) -> EngineFigures:
 
 def _measure_update(batch_size: int, bench: EnginesBench) -> UpdateFigures:
     from briskrl.algos.dqn.config import DQNConfig
-    from briskrl.training.device import Arithmetic
+    from briskrl.training.device import TorchSettings
     from briskrl.training.machine_profile import load_profile, quick_profile
 
     variants = {engine: _updates(engine, batch_size, bench.seed) for engine in ("fused", "torch")}
-    arithmetic = Arithmetic(1)
+    arithmetic = TorchSettings(1)
     comparison = PairedComparison(
         **{name: _call_rate(call, bench.seconds) for name, call in variants.items()}
     )

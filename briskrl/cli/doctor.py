@@ -151,7 +151,7 @@ def _make_target(name: str | None, flags: list[str]) -> tuple[Any, TrainConfig |
 
 def _examine(target: Target, args: argparse.Namespace) -> Report:
     from briskrl.doctor.examination import examine
-    from briskrl.training.signals import StopRequest
+    from briskrl.training.hooks import StopRequest
 
     progress = _Progress()
     try:

@@ -70,7 +70,7 @@ def run(argv: list[str]) -> int:
     config = replace(config, run_dir=None)
     path = Path(settings.out or _default_name(config.env, config.algo))
     _check_writable(path, settings.force)
-    from briskrl.training.signals import StopRequest
+    from briskrl.training.hooks import StopRequest
     from briskrl.tuning.run import tune
 
     show_progress = _reporter(sys.stderr)

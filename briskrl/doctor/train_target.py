@@ -20,7 +20,7 @@ from briskrl.doctor.train_loop import Changes, TrainLoop
 from briskrl.doctor.variants import Alter, VariantFactory
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.training.storage.jsonl import read_jsonl
+from briskrl.training.storage.line_files import read_jsonl
 from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.utilization import UtilizationMeter
 
@@ -75,7 +75,7 @@ class TrainTarget:
         """Arithmetic per CPU second over the machine's peak."""
         if self._meter is None or not seen.steady:
             return None
-        effort = self._meter.effort(
+        effort = self._meter.measure(
             steps=sum(window.turn.steps for window in seen.steady),
             updates=sum(window.turn.updates for window in seen.steady),
             cpu_s=sum(window.turn.cpu_s for window in seen.steady),

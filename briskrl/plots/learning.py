@@ -16,7 +16,7 @@ from briskrl.bench.compare import mean_of
 from briskrl.core.errors import ConfigError, RunFolderError
 from briskrl.plots.panels import Line, Panel, draw_panels
 from briskrl.plots.style import save
-from briskrl.training.storage.jsonl import read_jsonl
+from briskrl.training.storage.line_files import read_jsonl
 from briskrl.training.storage.run_dir import RunDir
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ def keep_freed_memory() -> None:
     mallopt(_MMAP_THRESHOLD, LARGEST_KEPT)
 
 
-class Arithmetic:
+class TorchSettings:
     """Torch's share of the cores, and cheap tiny numbers, for as long as a run lasts.
 
     Adam's moments of units that no longer fire decay into denormals, which cost many times more

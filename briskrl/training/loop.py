@@ -12,12 +12,11 @@ from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError, DivergedError, StorageError
 from briskrl.envs.external import GIVEN, adapt
 from briskrl.training.config import TrainConfig
-from briskrl.training.hooks import CheckpointHook, Hook, ReportHook
+from briskrl.training.hooks import CheckpointHook, Hook, ReportHook, StopRequest
 from briskrl.training.pretrain import pretrain
 from briskrl.training.recorder import RunRecorder
 from briskrl.training.reporter import Reporter, RunResult, SilentReporter, StopReason
 from briskrl.training.resolve import complete, load_config
-from briskrl.training.signals import StopRequest
 from briskrl.training.storage.atomic_files import replace as replace_file
 from briskrl.training.storage.run_dir import RunDir, check_not_taken
 from briskrl.training.trainer import Trainer
@@ -133,7 +132,7 @@ def _go(
 
 def _prepare(run: RunRecorder, *, resumed: bool) -> None:
     trainer, config = run.trainer, run.trainer.config
-    run.prefetch(resumed=resumed)
+    run.report_start(resumed=resumed)
     seconds = 0.0
     if config.warmup:
         # A continued run goes on with the engine it had, whatever is the fastest today.

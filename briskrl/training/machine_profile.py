@@ -21,7 +21,7 @@ from llvmlite import binding
 from briskrl import fused
 from briskrl.core.cpu import cpu_model, usable_cores
 from briskrl.fused.calibration.calibrate import Calibration, calibrate, calibrate_quickly
-from briskrl.training.storage.run_metadata import timestamp
+from briskrl.training.storage.run_dir import timestamp
 
 _FEATURES = ("sse4.2", "avx2", "fma", "avx512f", "avx512bf16", "amx-tile", "neon", "sve")
 """Those of a processor's features that decide how fast it multiplies."""

@@ -14,8 +14,7 @@ from briskrl.core.types import JSON, EpisodeStats, State
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult, StopReason
 from briskrl.training.storage.checkpoint import Checkpointer, list_checkpoints
-from briskrl.training.storage.log_sinks import TensorBoardSink
-from briskrl.training.storage.metrics import MetricLog
+from briskrl.training.storage.metrics import MetricLog, TensorBoardSink
 from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.storage.safetensors_io import write_tensors
 from briskrl.training.trainer import Trainer
@@ -48,7 +47,7 @@ class RunRecorder:
         self._stage = 0
         self._saved_step = -1
         self._first = self._last = _Mark(0.0, 0.0, 0, 0, 0.0)
-        self._gauge = UtilizationMeter(
+        self._meter = UtilizationMeter(
             trainer.algo.flops(config.num_envs), on_cpu=trainer.device.type == "cpu"
         )
         self._wall_begin = self._cpu_begin = 0.0
@@ -75,7 +74,7 @@ class RunRecorder:
         self._saved_step = self.trainer.counters.env_steps
         self.reporter.on_note(f"continuing from step {self._saved_step:,}")
 
-    def prefetch(self, *, resumed: bool) -> None:
+    def report_start(self, *, resumed: bool) -> None:
         """Tell the reporter what is about to run."""
         config = self.trainer.config
         self.reporter.on_start(
@@ -100,7 +99,7 @@ class RunRecorder:
 
     def calibrate(self) -> float:
         """Find out what this machine can do, if nobody has yet; returns the seconds it took."""
-        return self._gauge.calibrate()
+        return self._meter.calibrate()
 
     def begin(self, warmup_s: float) -> None:
         """Record that training begins, and start the clocks that results are measured by."""
@@ -253,7 +252,7 @@ class RunRecorder:
         )
 
     def _effort(self, begin: _Mark, end: _Mark) -> Utilization:
-        return self._gauge.effort(
+        return self._meter.measure(
             steps=end.env_steps - begin.env_steps,
             updates=end.updates - begin.updates,
             cpu_s=end.cpu_s - begin.cpu_s,

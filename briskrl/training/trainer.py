@@ -20,7 +20,7 @@ from briskrl.training.async_collector import AsyncCollector
 from briskrl.training.collector import Actor, Collecting, Collector, DoubleBuffer, StepSlots
 from briskrl.training.config import TrainConfig
 from briskrl.training.curriculum import Curriculum, check_stages
-from briskrl.training.device import Arithmetic, choose_device
+from briskrl.training.device import TorchSettings, choose_device
 from briskrl.training.learner import Learner, OffPolicyLearner, OnPolicyLearner
 from briskrl.training.overlap import DeferredSlots, Overlap, check_overlap
 from briskrl.training.resolve import stage_env_config
@@ -58,7 +58,7 @@ class Trainer:
         """Which engine computes, and why."""
         self.last_collected = 0
         """Transitions of the last iteration."""
-        self._arithmetic = Arithmetic(config.num_threads)
+        self._torch_settings = TorchSettings(config.num_threads)
 
     @property
     def start_seed(self) -> int:
@@ -131,7 +131,7 @@ class Trainer:
 
     def close(self) -> None:
         """Close the environments and restore the process-wide settings."""
-        self._arithmetic.restore()
+        self._torch_settings.restore()
         self.env.close()
 
     def _use_saved_engine(self, engine: Any) -> None:

@@ -47,7 +47,7 @@ class UtilizationMeter:
             self.machine_gflops = quick_profile().calibration.gflops
         return perf_counter() - begin
 
-    def effort(self, *, steps: int, updates: int, cpu_s: float) -> Utilization:
+    def measure(self, *, steps: int, updates: int, cpu_s: float) -> Utilization:
         """What so many transitions and updates in so many CPU seconds amount to."""
         total = self._flops.total(steps, updates)
         achieved = 1e-9 * total / max(1e-9, cpu_s) if self._on_cpu else None

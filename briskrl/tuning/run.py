@@ -14,7 +14,7 @@ from briskrl.core.errors import BriskError, ConfigError
 from briskrl.envs.external import GIVEN
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from briskrl.training.storage.run_metadata import timestamp
+from briskrl.training.storage.run_dir import timestamp
 from briskrl.training.trainer import Trainer
 from briskrl.tuning.cache import CachedResult, load, save, target_key
 from briskrl.tuning.config import TuneConfig

@@ -13,7 +13,7 @@ from briskrl.training.config import Stage
 from briskrl.training.curriculum import Curriculum
 from briskrl.training.loop import resume, train
 from briskrl.training.resolve import load_config
-from briskrl.training.storage.jsonl import read_jsonl
+from briskrl.training.storage.line_files import read_jsonl
 from briskrl.training.trainer import Trainer
 from tests.training.runs import policy_hash, small_config
 

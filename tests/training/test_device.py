@@ -11,7 +11,7 @@ from torch.profiler import ProfilerActivity, profile
 from briskrl.algos.dqn.config import DQN_PRESETS
 from briskrl.algos.ppo.config import PPO_PRESETS
 from briskrl.core.counters import Counters
-from briskrl.training.device import Arithmetic
+from briskrl.training.device import TorchSettings
 from tests.algos import rollouts, transitions
 from tests.algos.ppo.test_fused_gradients import random_minibatch
 
@@ -27,7 +27,7 @@ UPDATES = 40
 
 def faults(call) -> float:
     """Page faults per call, once the first calls are over."""
-    arithmetic = Arithmetic(1)
+    arithmetic = TorchSettings(1)
     try:
         for _ in range(UPDATES):
             call()

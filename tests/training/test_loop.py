@@ -16,7 +16,7 @@ from briskrl.core.errors import ConfigError, DivergedError, RunFolderError
 from briskrl.training.loop import resume, train
 from briskrl.training.reporter import SilentReporter
 from briskrl.training.storage.checkpoint import list_checkpoints
-from briskrl.training.storage.jsonl import read_jsonl
+from briskrl.training.storage.line_files import read_jsonl
 from tests.training.runs import policy_hash, small_config
 
 

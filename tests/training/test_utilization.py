@@ -10,11 +10,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from briskrl.algos.flops import Flops
 from briskrl.training import machine_profile as machine
-from briskrl.training import utilization as effort
+from briskrl.training import utilization
 from briskrl.training.loop import resume, train
 from briskrl.training.machine_profile import quick_profile, save
 from briskrl.training.reporter import SilentReporter
-from briskrl.training.storage.jsonl import read_jsonl
+from briskrl.training.storage.line_files import read_jsonl
 from briskrl.training.utilization import Utilization, UtilizationMeter
 from tests.training.runs import policy_hash, small_config
 
@@ -39,33 +39,33 @@ def of_rate(measured: machine.MachineProfile, gflops: float) -> machine.MachineP
 
 def test_the_share_is_arithmetic_per_cpu_second_over_the_best_rate(measured):
     save(of_rate(measured, 100.0))
-    gauge = UtilizationMeter(FLOPS, on_cpu=True)
-    assert gauge.effort(steps=1000, updates=40, cpu_s=0.25) == Utilization(
+    meter = UtilizationMeter(FLOPS, on_cpu=True)
+    assert meter.measure(steps=1000, updates=40, cpu_s=0.25) == Utilization(
         flops_per_step=5e6, achieved_gflops=20.0, machine_gflops=100.0, machine_fraction=0.2
     )
 
 
 def test_before_anything_is_done_the_share_is_none_of_it(measured):
     save(measured)
-    found = UtilizationMeter(FLOPS, on_cpu=True).effort(steps=0, updates=0, cpu_s=0.0)
+    found = UtilizationMeter(FLOPS, on_cpu=True).measure(steps=0, updates=0, cpu_s=0.0)
     assert found.flops_per_step == found.achieved_gflops == found.machine_fraction == 0
 
 
 def test_an_unknown_machine_has_no_share_until_it_is_calibrated():
-    gauge = UtilizationMeter(FLOPS, on_cpu=True)
-    found = gauge.effort(steps=1000, updates=0, cpu_s=1.0)
+    meter = UtilizationMeter(FLOPS, on_cpu=True)
+    found = meter.measure(steps=1000, updates=0, cpu_s=1.0)
     assert found.achieved_gflops == pytest.approx(1.0)
     assert found.machine_gflops is found.machine_fraction is None
-    assert gauge.calibrate() > 0
-    found = gauge.effort(steps=1000, updates=0, cpu_s=1.0)
+    assert meter.calibrate() > 0
+    found = meter.measure(steps=1000, updates=0, cpu_s=1.0)
     assert found.machine_fraction == pytest.approx(1 / found.machine_gflops)
 
 
 def test_nothing_is_measured_or_claimed_for_an_accelerator(monkeypatch):
-    monkeypatch.setattr(effort, "quick_machine", lambda: pytest.fail("measured"))
-    gauge = UtilizationMeter(FLOPS, on_cpu=False)
-    gauge.calibrate()
-    found = gauge.effort(steps=10, updates=1, cpu_s=1.0)
+    monkeypatch.setattr(utilization, "quick_profile", lambda: pytest.fail("measured"))
+    meter = UtilizationMeter(FLOPS, on_cpu=False)
+    meter.calibrate()
+    found = meter.measure(steps=10, updates=1, cpu_s=1.0)
     assert found == Utilization(1.1e7, None, None, None)
 
 
@@ -119,7 +119,7 @@ def test_warm_up_calibrates_an_unknown_machine_before_the_clock_starts(tmp_path,
         events.append("calibrated")
         return quick_profile()
 
-    monkeypatch.setattr(effort, "quick_machine", slowly)
+    monkeypatch.setattr(utilization, "quick_profile", slowly)
     result = train(small_config(tmp_path / "run", steps=160), reporter=Listener())
     assert events == ["calibrated", "warm"]
     assert result.warmup_s >= 0.7

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
+import socket
+import subprocess
+import sys
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
 from types import TracebackType
 
+from briskrl.core.cpu import cpu_model
 from briskrl.core.errors import RunFolderError
 from briskrl.core.types import JSON, State
 from briskrl.training.storage.atomic_files import cause, json_bytes, replace, storage_errors
-from briskrl.training.storage.jsonl import plain
+from briskrl.training.storage.line_files import plain
 from briskrl.training.storage.lock import FolderLock
 from briskrl.training.storage.policy_io import load_policy_files, save_policy
-from briskrl.training.storage.run_metadata import describe_machine, timestamp
 
 ROOT = Path("runs")
 """Where runs without a --run-dir go."""
+_PACKAGES = ("briskrl", "torch", "numpy", "numba", "gymnasium", "safetensors")
 
 
 class RunDir:
@@ -199,6 +205,46 @@ def check_not_taken(path: Path) -> None:
             f"The run folder {path} already exists. Choose another one with --run-dir, "
             f"or continue the run in it with: brisk resume {path}"
         )
+
+
+def describe_machine() -> dict[str, JSON]:
+    """Versions, source commit, host and processor; imports none of the packages it names."""
+    versions = {name: _version(name) for name in _PACKAGES}
+    return {
+        "versions": {"python": platform.python_version(), **versions},
+        "git_commit": _git_commit(),
+        "host": socket.gethostname(),
+        "platform": platform.platform(),
+        "cpu": cpu_model(),
+        "num_cpus": os.cpu_count(),
+        "pid": os.getpid(),
+        "command": sys.argv,
+    }
+
+
+def timestamp() -> str:
+    """The present in UTC, to the second, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    """The commit of the package's own source, if it runs from a git checkout."""
+    source = Path(__file__).resolve().parents[3]
+    if not (source / ".git").exists():
+        return None
+    command = ["git", "-C", str(source), "rev-parse", "HEAD"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return result.stdout.strip() or None
 
 
 def _make_given(path: Path) -> None:

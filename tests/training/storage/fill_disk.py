@@ -15,7 +15,7 @@ import numpy as np
 from briskrl.core.errors import StorageError
 from briskrl.core.types import State
 from briskrl.training.storage.checkpoint import Checkpointer, RunState, read_newest
-from briskrl.training.storage.jsonl import read_jsonl
+from briskrl.training.storage.line_files import read_jsonl
 from briskrl.training.storage.metrics import MetricLog
 from briskrl.training.storage.run_dir import RunDir
 from tests.training.storage.fake_memory import ChunkMemory, state_at

@@ -14,9 +14,8 @@ import pytest
 from briskrl.core.errors import ConfigError, StorageError
 from briskrl.core.types import EpisodeStats
 from briskrl.training.recent_episodes import RecentEpisodes
-from briskrl.training.storage.jsonl import read_jsonl
-from briskrl.training.storage.log_sinks import TensorBoardSink
-from briskrl.training.storage.metrics import MetricLog
+from briskrl.training.storage.line_files import read_jsonl
+from briskrl.training.storage.metrics import MetricLog, TensorBoardSink
 
 REPO = Path(__file__).resolve().parents[3]
 FILES = ["episodes.csv", "metrics.jsonl", "phases.jsonl"]
@@ -304,8 +303,8 @@ def test_logs_and_checkpoints_import_neither_torch_nor_numba(tmp_path, extra):
     code = (
         "import sys; from pathlib import Path\n"
         "import briskrl.training.storage.checkpoint, briskrl.training.storage.run_dir\n"
-        "import briskrl.training.signals\n"
-        f"from briskrl.training.storage.log_sinks import TensorBoardSink{extra}\n"
+        "import briskrl.training.hooks\n"
+        f"from briskrl.training.storage.metrics import TensorBoardSink{extra}\n"
         "assert not {'torch', 'numba', 'gymnasium'} & set(sys.modules), 'heavy'\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.training.signals import StopRequest
+from briskrl.training.hooks import StopRequest
 
 REPO = Path(__file__).resolve().parents[2]
 LOOP = """
 import sys, time
-from briskrl.training.signals import StopRequest
+from briskrl.training.hooks import StopRequest
 with StopRequest() as stop:
     print("ready", flush=True)
     while stop.requested is None:

@@ -1,0 +1,107 @@
+"""Append-only text files, and rows of numbers as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from briskrl.core.types import JSON
+from briskrl.training.storage.atomic_files import storage_errors, write_all
+
+_BLOCK = 65536
+
+
+class LineFile:
+    """An append-only text file that grows by whole lines, however its writers end."""
+
+    def __init__(self, path: Path, header: bytes = b"") -> None:
+        self.path = path
+        self._header = header
+        with storage_errors(f"open {path}"):
+            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        self.size = os.fstat(self._descriptor).st_size
+        self.cut(self.size)
+
+    def append(self, lines: bytes) -> None:
+        """Add whole lines in one write.
+
+        Raises:
+            StorageError: They do not fit; nothing of them is left in the file.
+        """
+        with storage_errors(f"write {self.path}"):
+            try:
+                write_all(self._descriptor, lines)
+            except OSError:
+                os.ftruncate(self._descriptor, self.size)
+                raise
+        self.size += len(lines)
+
+    def cut(self, size: int) -> None:
+        """Drop everything past `size` bytes, and a line torn there; the header stays."""
+        with storage_errors(f"cut {self.path}"):
+            self.size = self._last_line_end(min(size, self.size))
+            os.ftruncate(self._descriptor, self.size)
+        if self.size < len(self._header):
+            self.size = 0
+            os.ftruncate(self._descriptor, 0)
+            self.append(self._header)
+
+    def sync(self) -> None:
+        """Put the file on the disk."""
+        with storage_errors(f"write {self.path}"):
+            os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the file; may be called twice."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _last_line_end(self, end: int) -> int:
+        while end > 0:
+            begin = max(0, end - _BLOCK)
+            found = os.pread(self._descriptor, end - begin, begin).rfind(b"\n")
+            if found >= 0:
+                return begin + found + 1
+            end = begin
+        return 0
+
+
+def plain(value: JSON) -> JSON:
+    """The value with NumPy numbers made Python's and with null for NaN and infinities."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def json_line(row: Mapping[str, JSON]) -> bytes:
+    """One row as one line."""
+    return json.dumps(plain(row), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, JSON]]:
+    """The rows of a file, one at a time; a torn last line, left by a killed writer, is dropped.
+
+    Raises:
+        ValueError: A line that is not the last one is no JSON object.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise ValueError(f"line {number} of {path} is not JSON: {error}") from error
+            yield row
