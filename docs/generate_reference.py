@@ -8,6 +8,7 @@ strict build.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import io
 import os
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import briskrl
 from briskrl.algos.registry import ALGOS
-from briskrl.cli.flags import SKIPPED, flag_name, show
+from briskrl.cli.flags import flag_name, show
 from briskrl.cli.main import COMMANDS, main
 from briskrl.core.aliases import field_aliases
 from briskrl.core.config import (
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).parents[1]
+_FLAGS = (
+    f"As a flag, `num_envs` is written `{flag_name('num_envs')}`; settings that are true or false "
+    "have the flags `--name` and `--no-name`."
+)
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -92,12 +97,12 @@ def run_page() -> str:
     return (
         "# Settings of a run\n\n"
         "Keys at the top level of a config file, flags of `brisk train`, and fields of "
-        "`briskrl.TrainConfig`.\n\n"
+        f"`briskrl.TrainConfig`. {_FLAGS}\n\n"
         + _table(TrainConfig)
         + "\n\n## Stages of a curriculum\n\n"
         + "Keys of a `[[curriculum]]` table, and fields of `briskrl.Stage`; see "
         + "[Train with a curriculum](../how-to/curriculum.md).\n\n"
-        + _table(Stage, flags=False)
+        + _table(Stage)
         + "\n"
     )
 
@@ -118,7 +123,7 @@ def algorithm_pages() -> Iterator[tuple[str, str]]:
         text = (
             f"# Settings of {title}\n\n{_first_line(cls)}\n\n"
             f"Keys of `[algo_config]` in a config file, flags of `brisk train ENV --algo "
-            f"{names[0]}`, and fields of `briskrl.{cls.__name__}`.\n\n{_table(cls)}\n\n"
+            f"{names[0]}`, and fields of `briskrl.{cls.__name__}`. {_FLAGS}\n\n{_table(cls)}\n\n"
             "## Presets\n\n"
             "A preset of `--algo` changes these defaults; every setting can still be given.\n\n"
             "| preset | summary | changes |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
@@ -144,12 +149,12 @@ def environment_pages() -> Iterator[tuple[str, str]]:
         text = (
             f"# Settings of {name}\n\n{family.summary}.\n\n"
             f"Keys of `[env_config]` in a config file, flags of `brisk train {target}`, and "
-            f"fields of `{cls.__module__}.{cls.__name__}`.\n\n{_table(cls)}{extras}\n"
+            f"fields of `{cls.__module__}.{cls.__name__}`. {_FLAGS}\n\n{_table(cls)}{extras}\n"
         )
         yield f"reference/{name}.md", text
 
 
-def _table(cls: type, *, flags: bool = True) -> str:
+def _table(cls: type) -> str:
     """A Markdown table with one row per field."""
     docs, defaults = field_docs(cls), field_defaults(cls)
     others: dict[str, list[str]] = {}
@@ -157,14 +162,11 @@ def _table(cls: type, *, flags: bool = True) -> str:
         others.setdefault(name, []).append(alias)
     rows = ["| setting | type | default | meaning |", "| --- | --- | --- | --- |"]
     for name, hint in field_hints(cls).items():
-        key = f"`{name}`"
-        if flags and name not in SKIPPED:
-            key += f"<br>`{flag_name(name)}`"
-        for alias in others.get(name, []):
-            key += f"<br>also `{alias}`"
+        meaning = _cell(docs.get(name, ""))
+        if name in others:
+            meaning += f" Also accepted as {_names(others[name])}."
         rows.append(
-            f"| {key} | {_cell(describe(hint))} | {_default(defaults.get(name))} "
-            f"| {_cell(docs.get(name, ''))} |"
+            f"| `{name}` | {_cell(describe(hint))} | {_default(defaults.get(name))} | {meaning} |"
         )
     return "\n".join(rows)
 
@@ -202,7 +204,7 @@ def python_page() -> str:
         value = getattr(briskrl, name)
         if inspect.ismodule(value):
             continue
-        parts.append(f"## {name}\n\n{_signature(name, value)}{_docstring(value)}")
+        parts.append(f"## {name}\n\n{_signature(name, value)}{_docstring(value)}{_fields(value)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -211,13 +213,41 @@ def _signature(name: str, value: Any) -> str:
         return f"`{value.__module__}.{name}`\n\n"
     signature = inspect.signature(value)
     parameters = list(signature.parameters.values())
-    arguments = [str(parameter).replace("briskrl.", "") for parameter in parameters]
+    arguments = [_argument(parameter) for parameter in parameters]
     keywords = [parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters]
     if True in keywords:
         arguments.insert(keywords.index(True), "*")
     body = "".join(f"    {argument},\n" for argument in arguments)
     returns = signature.return_annotation
     return f"```python\n{name}(\n{body}) -> {returns}\n```\n\n"
+
+
+def _fields(value: Any) -> str:
+    """The fields of a result; those of settings of a run have their own pages."""
+    if not dataclasses.is_dataclass(value) or value in _classes_with_pages():
+        return ""
+    docs = field_docs(value)
+    rows = [
+        f"| `{field.name}` | `{_cell(str(field.type))}` | {_cell(docs.get(field.name, ''))} |"
+        for field in dataclasses.fields(value)
+    ]
+    return "\n\n| field | type | meaning |\n| --- | --- | --- |\n" + "\n".join(rows)
+
+
+def _classes_with_pages() -> set[type]:
+    algorithms = {load_object(ALGOS.get(name).config) for name in ALGOS}
+    return algorithms | {ENVS.get(name).load_config() for name in ENVS} | {TrainConfig, Stage}
+
+
+def _argument(parameter: inspect.Parameter) -> str:
+    """A parameter with its annotation as the source has it."""
+    text = parameter.name
+    if parameter.annotation is not parameter.empty:
+        text += f": {parameter.annotation}"
+    if parameter.default is parameter.empty:
+        return text
+    default = "..." if inspect.isfunction(parameter.default) else repr(parameter.default)
+    return f"{text} = {default}"
 
 
 def _docstring(value: Any) -> str:

@@ -98,7 +98,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     # Pages may register algorithms.
     monkeypatch.setattr(ALGOS, "_entries", dict(ALGOS._entries))
     monkeypatch.setattr("briskrl.cli.doctor.LEAST_BUDGET", 0.0)
-    monkeypatch.setattr(examination, "WATCHED_S", 0.5)
+    monkeypatch.setattr(examination, "OBSERVED_S", 0.5)
     monkeypatch.setattr(examination, "AGAIN_S", 0.2)
     threads, modules = torch.get_num_threads(), set(sys.modules)
     yield tmp_path
@@ -158,9 +158,12 @@ class Commands:
     def _shrink(self, words: list[str]) -> list[str]:
         command = words[0]
         if command in ("train", "doctor", "tune"):
-            flags = ["--num-envs", "8"] if _names_env(words) else []
-            flags += [] if command != "train" else ["--steps", "600", "--num-envs", "8"]
-            flags += ["--landscapes", "2", "--steps", "60"] if "wildfire" in words else []
+            # Two names of one setting must not have two values.
+            steps = "--total-timesteps" if "--total-timesteps" in words else "--steps"
+            envs = "--n-envs" if "--n-envs" in words else "--num-envs"
+            flags = [envs, "8"] if command == "train" or _names_env(words) else []
+            flags += [steps, "60" if "wildfire" in words else "600"] if command == "train" else []
+            flags += ["--landscapes", "2"] if "wildfire" in words else []
             for flag, value in (("--pretrain-steps", "4"), ("--pretrain-transitions", "64")):
                 flags += [flag, value] if flag in words else []
             flags += {"doctor": ["--budget", "1"], "tune": ["--budget", "0.001"]}.get(command, [])
