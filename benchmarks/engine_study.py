@@ -1,12 +1,11 @@
-"""Whether learning comes out the same with both engines, or with and without `--overlap`.
+"""Is learning the same with both engines, and with and without `--overlap`?
 
-Every algorithm trains on every environment with ten seeds per side, the seeds of one side apart
-from those of the other, so that all runs are independent. At eight times along the way the greedy
-policy plays fresh games. Final scores, and mean scores over the whole curve, are compared by an
-exact two-sided rank test (Mann and Whitney 1947, ties by midranks). All tests together are a
-family, for which Holm's rule (1979) adjusts them. Bands are 95 % intervals of the mean over seeds.
-Every run is a line of a JSON file, and a study that was interrupted goes on where it was. Prints
-Markdown; progress goes to standard error.
+Every algorithm trains on every environment with ten seeds per side. The sides use different seeds,
+so that all runs are independent. At eight times during a run the greedy policy plays new games.
+Final scores, and mean scores over the whole curve, are compared by an exact two-sided rank test
+(Mann and Whitney 1947, ties by midranks), adjusted for the number of tests by Holm's rule (1979).
+Bands are 95 % intervals of the mean over seeds. Every run is a line of a JSON Lines file, and an
+interrupted study continues from it. Prints Markdown; progress goes to standard error.
 
     python benchmarks/engine_study.py engine_study.jsonl --jobs 2 --plot engines_learning.png
     python benchmarks/engine_study.py engine_study.jsonl --sides fused overlap --algos dqn rainbow
@@ -42,9 +41,9 @@ SIDES: dict[str, dict[str, object]] = {
     "torch": {"engine": "torch"},
     "overlap": {"engine": "fused", "overlap": True},
 }
-"""What can be compared, two of them at a time."""
+"""Variants; two of them are compared at a time."""
 POINTS = 8
-"""Times along a run at which the greedy policy plays."""
+"""Evaluations of the greedy policy per run."""
 
 STEPS = {
     ("snake", "dqn"): 500_000,
@@ -54,7 +53,7 @@ STEPS = {
     ("cartpole", "rainbow"): 180_000,
     ("cartpole", "ppo"): 800_000,
 }
-"""Transitions per run: what torch does in ten to twenty seconds on one core."""
+"""Transitions per run: ten to twenty seconds on one core with torch."""
 
 
 @dataclass
@@ -67,19 +66,19 @@ class Run:
     """One of SIDES."""
     seed: int
     limit: int
-    """Transitions asked for."""
+    """Transitions to train."""
     games: int
-    """Fresh games per score."""
+    """New games per score."""
     steps: list[int] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
-    """Mean score of the greedy policy after so many transitions."""
+    """Mean score of the greedy policy, one per entry of `steps`."""
     updates: int = 0
     cpu_s: float = 0.0
-    """Training alone, without warm-up and games."""
+    """Training alone, without warm-up and evaluation."""
 
     @property
     def name(self) -> tuple[object, ...]:
-        """What makes a run another run."""
+        """The settings that identify a run."""
         return (self.env, self.algo, self.engine, self.seed, self.limit, self.games)
 
 
@@ -92,7 +91,7 @@ def plan(
     scale: float,
     sides: Sequence[str] = ("fused", "torch"),
 ) -> Iterator[Run]:
-    """All runs: those of the first side first, and all tasks with one seed before the next."""
+    """All runs: first those of the first side, and all tasks with one seed before the next."""
     for number, engine in enumerate(sides):
         for seed in range(seeds):
             for env, algo in tasks:
@@ -101,7 +100,7 @@ def plan(
 
 
 def measure(run: Run) -> Run:
-    """Train one run, and let its policy play on the way."""
+    """Train one run and evaluate its policy during training."""
     options: Any = SIDES[run.engine]
     config = TrainConfig(env=run.env, algo=run.algo, seed=run.seed, steps=run.limit, **options)
     watch = Stopwatch()
@@ -118,12 +117,12 @@ def measure(run: Run) -> Run:
     return run
 
 
-def study(wanted: list[Run], path: Path, jobs: int) -> list[Run]:
-    """Do the runs that the file does not have yet; returns all that are wanted."""
+def study(planned: list[Run], path: Path, jobs: int) -> list[Run]:
+    """Do the planned runs that are not in the file; returns all planned runs."""
     known = {run.name: run for run in read(path)}
-    missing = [run for run in wanted if run.name not in known]
+    missing = [run for run in planned if run.name not in known]
     if not missing:
-        return [known[run.name] for run in wanted]
+        return [known[run.name] for run in planned]
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool, path.open("a") as file:
         for done in as_completed([pool.submit(measure, run) for run in missing]):
             run = done.result()
@@ -131,7 +130,7 @@ def study(wanted: list[Run], path: Path, jobs: int) -> list[Run]:
             file.write(json.dumps(asdict(run)) + "\n")
             file.flush()
             print(*run.name[:4], f"{run.scores[-1]:.1f} {run.cpu_s:.1f} s", file=sys.stderr)
-    return [known[run.name] for run in wanted]
+    return [known[run.name] for run in planned]
 
 
 def read(path: Path) -> list[Run]:
@@ -141,12 +140,12 @@ def read(path: Path) -> list[Run]:
 
 
 def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
-    """The chance of ranks at least as uneven as these, if both samples are from one source.
+    """p-value of the exact two-sided rank test that both samples have the same distribution.
 
-    Counts the subsets of all ranks that are as large as the first sample, by their sum.
+    Counts the subsets of all ranks of the size of the first sample, by their sum.
     """
     numbers = np.array([*first, *second])
-    # Twice the midranks, which are whole.
+    # Twice the midranks, which are integers.
     ranks = [int((numbers < x).sum() + (numbers <= x).sum() + 1) for x in numbers]
     size, total = len(first), sum(ranks)
     ways = [{0: 1}] + [{} for _ in range(size)]
@@ -163,19 +162,19 @@ def rank_test(first: Sequence[float], second: Sequence[float]) -> float:
     return extreme / sum(ways[size].values())
 
 
-def holm(chances: Sequence[float]) -> list[float]:
-    """The same chances for a family of tests, of which one may seem uneven by accident (1979)."""
-    adjusted, highest = [0.0] * len(chances), 0.0
-    for passed, index in enumerate(np.argsort(chances)):
-        highest = max(highest, min(1.0, chances[index] * (len(chances) - passed)))
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values adjusted for the number of tests (Holm 1979)."""
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for passed, index in enumerate(np.argsort(p_values)):
+        highest = max(highest, min(1.0, p_values[index] * (len(p_values) - passed)))
         adjusted[index] = highest
     return adjusted
 
 
 def band(curves: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """95 % interval of the mean over seeds at every point, by 10,000 resamples of (S, P) curves."""
-    chosen = np.random.default_rng(0).integers(0, len(curves), (10_000, len(curves)))
-    low, high = np.quantile(curves[chosen].mean(1), (0.025, 0.975), axis=0)
+    samples = np.random.default_rng(0).integers(0, len(curves), (10_000, len(curves)))
+    low, high = np.quantile(curves[samples].mean(1), (0.025, 0.975), axis=0)
     return low, high
 
 
@@ -191,22 +190,22 @@ class Comparison:
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """What is compared."""
+        """The two variants."""
         return tuple(self.curves)
 
     @property
-    def chance(self) -> float:
-        """Of final scores as uneven as these."""
+    def p_final(self) -> float:
+        """p-value for the final scores."""
         return rank_test(*(list(self.curves[side][:, -1]) for side in self.sides))
 
     @property
-    def chance_on_the_way(self) -> float:
-        """The same of mean scores over the whole curve: how fast was learnt."""
+    def p_curve(self) -> float:
+        """p-value for the mean scores over the whole curve: the speed of learning."""
         return rank_test(*(list(self.curves[side].mean(1)) for side in self.sides))
 
     @property
     def overlapping(self) -> int:
-        """Points at which the bands have something in common."""
+        """Number of points at which the bands overlap."""
         (low, high), (other_low, other_high) = (band(self.curves[name]) for name in self.sides)
         return int(((low <= other_high) & (other_low <= high)).sum())
 
@@ -230,8 +229,8 @@ def table(found: list[Comparison]) -> str:
     header = ["environment", "algorithm", "steps", *sides, "p", "p of curve", "by Holm"]
     header += ["bands overlap", f"CPU s {' / '.join(sides)}"]
     lines = [f"| {' | '.join(header)} |", "|" + " --- |" * len(header)]
-    chances = [(each.chance, each.chance_on_the_way) for each in found]
-    adjusted = holm([chance for pair in chances for chance in pair])
+    p_values = [(each.p_final, each.p_curve) for each in found]
+    adjusted = holm([p for pair in p_values for p in pair])
     for number, each in enumerate(found):
         last = [each.curves[name][:, -1] for name in sides]
         cells = [
@@ -239,8 +238,8 @@ def table(found: list[Comparison]) -> str:
             each.algo,
             f"{each.steps[-1] / 1000:.0f} k",
             *(f"{some.mean():.1f} ± {some.std(ddof=1):.1f}" for some in last),
-            *(f"{chance:.3f}" for chance in chances[number]),
-            " / ".join(f"{chance:.2f}" for chance in adjusted[2 * number : 2 * number + 2]),
+            *(f"{p:.3f}" for p in p_values[number]),
+            " / ".join(f"{p:.2f}" for p in adjusted[2 * number : 2 * number + 2]),
             f"{each.overlapping} of {POINTS}",
             " / ".join(f"{each.cpu_s[name]:.1f}" for name in sides),
         ]
@@ -257,7 +256,7 @@ def draw(found: list[Comparison], path: Path) -> None:
             low, high = band(each.curves[side])
             middle = each.curves[side].mean(0)
             lines.append(Line(side, each.steps, middle.tolist(), low.tolist(), high.tolist()))
-        title = f"{each.algo} on {each.env}, p = {each.chance:.2f}"
+        title = f"{each.algo} on {each.env}, p = {each.p_final:.2f}"
         panels.append(Panel(title, "environment steps", "score", lines))
     save(draw_panels(panels), path)
 
@@ -266,18 +265,22 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("results", type=Path, help="file of JSON lines, one per run")
+    parser.add_argument("results", type=Path, help="JSON Lines file, one run per line")
     parser.add_argument("--sides", nargs=2, choices=SIDES, default=["fused", "torch"])
     parser.add_argument("--seeds", type=int, default=10, help="runs per side and task")
-    parser.add_argument("--first-seed", type=int, default=0, help="to repeat it with other seeds")
-    parser.add_argument("--games", type=int, default=200, help="fresh games per score")
-    parser.add_argument("--scale", type=float, default=1.0, help="times the steps of every run")
+    parser.add_argument(
+        "--first-seed", type=int, default=0, help="first seed, to repeat with other seeds"
+    )
+    parser.add_argument("--games", type=int, default=200, help="new games per score")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="factor for the steps of every run"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--envs", nargs="+", default=["snake", "cartpole"])
     parser.add_argument("--algos", nargs="+", default=["dqn", "rainbow", "ppo"])
-    parser.add_argument("--plot", type=Path, help="picture of the curves to write")
+    parser.add_argument("--plot", type=Path, help="chart of the curves to write")
     parser.add_argument(
-        "--report", action="store_true", help="tell what the file has, and train nothing"
+        "--report", action="store_true", help="print the results in the file without training"
     )
     return parser.parse_args(argv)
 
@@ -285,7 +288,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str]) -> None:
     args = parse(argv)
     tasks = [task for task in STEPS if task[0] in args.envs and task[1] in args.algos]
-    wanted = list(
+    planned = list(
         plan(
             tasks,
             first=args.first_seed,
@@ -296,16 +299,16 @@ def main(argv: list[str]) -> None:
         )
     )
     if args.report:
-        names = {run.name for run in wanted}
+        names = {run.name for run in planned}
         runs = [run for run in read(args.results) if run.name in names]
     else:
-        runs = study(wanted, args.results, args.jobs)
+        runs = study(planned, args.results, args.jobs)
     found = compare(runs)
     print(table(found))
     counts = [f"{min(len(each.curves[name]) for each in found)} of {name}" for name in args.sides]
     print(
         "\nMean and deviation of final scores, each the mean of "
-        f"{args.games} fresh games, over so many seeds: {', '.join(counts)}."
+        f"{args.games} new games, over the seeds: {', '.join(counts)}."
     )
     if args.plot:
         draw(found, args.plot)

@@ -1,11 +1,10 @@
-"""What the always-on phase timer costs in a DQN run on Snake.
+"""Cost of the phase timer, which is always on, in a DQN run on Snake.
 
     python benchmarks/phase_timer_overhead.py
 
-The cost of one phase (two readings of the clock, the sums, the newest calls) is measured alone, the
-entries into phases are counted in a running loop, and their product is set beside the CPU time of
-that loop. The readings of the clock are taken as if each phase had two of its own, so the share is
-on the high side: the collector takes five for four phases.
+The cost of one phase (two clock readings, sums, recent calls) is measured alone. Multiplied by the
+number of phases in a training loop and divided by its CPU time it gives the share. This is an upper
+bound, because the collector needs only five clock readings for four phases.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ TURN_S = 0.5
 
 
 def phase_ns() -> float:
-    """Nanoseconds of entering and leaving a phase, at best."""
+    """Nanoseconds to enter and leave a phase, fastest of several rounds."""
     timer = PhaseTimer()
     span = timer[Phase.ENV]
     found = []
@@ -41,7 +40,7 @@ def phase_ns() -> float:
 
 
 def main() -> None:
-    """Measure and tell."""
+    """Measure and print one JSON object."""
     ns = phase_ns()
     with closing(TrainLoop(complete(TrainConfig(env="snake", algo="dqn")))) as loop:
         run_until_learning(loop)

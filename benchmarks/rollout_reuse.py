@@ -1,10 +1,9 @@
-"""What learning again from past rollouts (`--reuse N`) does to samples, to time and to scores.
+"""Effect of learning again from past rollouts (`--reuse N`) on samples, time and scores.
 
-For every setting, seed and N a run trains with a constant learning rate until the mean score of the
-most recent training episodes has reached the goals, or a limit of transitions is met. Its greedy
-policy plays fresh games on the way, at a number of transitions that is the same for all. PPO with
-more epochs and no reuse does as many updates as reuse does and is the row to compare with. Prints
-Markdown; progress goes to standard error.
+For every setting, seed and N a run trains with a constant learning rate until the mean score of
+recent training episodes has reached the goals, or the limit of transitions. After a fixed number of
+transitions its greedy policy plays new games. PPO with more epochs and no reuse does as many
+updates as reuse and is the row to compare with. Prints Markdown; progress goes to standard error.
 
     python benchmarks/rollout_reuse.py --seeds 3
 """
@@ -31,30 +30,30 @@ from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 
 WINDOW = 100
-"""Training episodes that a score is the mean of."""
+"""Training episodes per mean score."""
 
 VARIANTS = ((0, 4), (1, 4), (3, 4), (0, 8), (0, 16), (3, 1))
-"""Past rollouts learnt from again, and epochs: plain PPO; reuse; as many updates as these by more
-epochs; reuse with as few updates as plain PPO."""
+"""Reused rollouts and epochs: plain PPO; reuse; more epochs with as many updates as reuse; reuse
+with as many updates as plain PPO."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, and what counts as success."""
+    """Settings and goals."""
 
     env: str
     env_config: dict[str, Any]
     algo_config: dict[str, Any]
     num_envs: int
     goals: tuple[float, ...]
-    """Mean scores to reach, rising."""
+    """Mean scores to reach, ascending."""
     greedy_at: int
     """Transitions after which the greedy policy plays."""
     limit: int
-    """Transitions after which the goals are given up."""
+    """Maximum number of transitions."""
 
 
-# Given here, so that the study stays the same when a preset's default changes.
+# Fixed here, so that the study does not depend on defaults.
 LR = 3e-3
 
 CARTPOLE: dict[str, Any] = {
@@ -95,19 +94,19 @@ class Row:
 
     seed: int
     steps_to: list[int | None] = field(default_factory=list)
-    """Transitions until each goal was reached; None where the limit came first."""
+    """Transitions until each goal was reached; None if it was not."""
     cpu_s_to: list[float | None] = field(default_factory=list)
     wall_s_to: list[float | None] = field(default_factory=list)
     updates_per_step: float = 0.0
     steps_per_cpu_s: float = 0.0
     greedy: float = 0.0
-    """Mean score of fresh games after `greedy_at` transitions."""
+    """Mean score in new games after `greedy_at` transitions."""
 
 
 def measure(task: Task, variant: tuple[int, int], seed: int, games: int) -> Row:
     """Train one run to its goals, or to its limit."""
     reuse, epochs = variant
-    # A constant rate, so that a run does not depend on its limit; rewards are scaled on request.
+    # A constant learning rate, so that a run does not depend on its limit.
     fixed = {"lr_schedule": "constant", "normalize_reward": False}
     options = {**fixed, **task.algo_config, "reuse": reuse, "epochs": epochs}
     config = TrainConfig(
@@ -125,7 +124,7 @@ def measure(task: Task, variant: tuple[int, int], seed: int, games: int) -> Row:
 
 
 def follow(trainer: Trainer, task: Task, seed: int, games: int) -> Row:
-    """Train a session and note when the goals are reached; playing is off the clock."""
+    """Train until the goals are reached; evaluation is not timed."""
     row, watch, recent = Row(seed), Stopwatch(), RecentEpisodes(WINDOW)
     counters = trainer.counters
     played = False
@@ -144,8 +143,8 @@ def follow(trainer: Trainer, task: Task, seed: int, games: int) -> Row:
             row.greedy, played = present_score(trainer, games, seed), True
     row.updates_per_step = counters.updates / counters.env_steps
     row.steps_per_cpu_s = counters.env_steps / watch.cpu_s
-    for told in (row.steps_to, row.cpu_s_to, row.wall_s_to):
-        told += [None] * (len(task.goals) - len(told))
+    for values in (row.steps_to, row.cpu_s_to, row.wall_s_to):
+        values += [None] * (len(task.goals) - len(values))
     return row
 
 
@@ -162,14 +161,14 @@ def line(variant: tuple[int, int], rows: list[Row]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def spread(values: Sequence[float | None], tell: Callable[[float], str]) -> str:
-    """Median and range; what was never reached counts as infinitely late."""
+def spread(values: Sequence[float | None], show: Callable[[float], str]) -> str:
+    """Median and range; a goal that was not reached counts as infinitely late."""
     known = sorted(inf if value is None else value for value in values)
-    told = ["never" if value == inf else tell(value) for value in known]
+    shown = ["never" if value == inf else show(value) for value in known]
     if len(known) == 1:
-        return told[0]
-    # The lower of two medians: between a time and never there is no mean.
-    return f"{told[(len(known) - 1) // 2]} ({told[0]} to {told[-1]})"
+        return shown[0]
+    # The lower of two middle values: there is no mean of a time and never.
+    return f"{shown[(len(known) - 1) // 2]} ({shown[0]} to {shown[-1]})"
 
 
 def thousands(count: float) -> str:
@@ -195,20 +194,18 @@ def parse(argv: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=3, help="runs per row")
-    parser.add_argument("--games", type=int, default=100, help="fresh games per greedy score")
+    parser.add_argument("--games", type=int, default=100, help="new games per greedy score")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument(
-        "--scale-rewards", action="store_true", help="train with normalize_reward, as PPO's default"
+        "--scale-rewards", action="store_true", help="train with normalize_reward, PPO's default"
     )
-    parser.add_argument("--limit", type=int, help="give the goals up after so many transitions")
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object, every run in it"
-    )
+    parser.add_argument("--limit", type=int, help="maximum number of transitions per run")
+    parser.add_argument("--json", action="store_true", help="print one JSON object with every run")
     return parser.parse_args(argv)
 
 
 def study(name: str, task: Task, args: argparse.Namespace) -> dict[tuple[int, int], list[Row]]:
-    """All runs of a task; variants take turns, so that the machine's moods fall on all of them."""
+    """All runs of a task; variants alternate, so that the load of the machine affects all."""
     rows: dict[tuple[int, int], list[Row]] = {variant: [] for variant in VARIANTS}
     for seed in range(args.seeds):
         for variant in VARIANTS:
@@ -240,7 +237,7 @@ def main(argv: list[str]) -> None:
         print(f"**{name}**\n\n{table(tasks[name], rows)}\n")
     print(
         f"Medians and ranges of {args.seeds} run(s) per row; training scores over the last "
-        f"{WINDOW} episodes, greedy ones over {args.games} fresh games. Made by "
+        f"{WINDOW} episodes, greedy ones over {args.games} new games. Made by "
         f"`python benchmarks/rollout_reuse.py {shlex.join(argv)}`."
     )
 

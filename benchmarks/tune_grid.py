@@ -20,6 +20,7 @@ import sys
 import time
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, log
 from statistics import median
 from typing import Annotated
@@ -107,7 +108,7 @@ def main(argv: list[str]) -> None:
             outcome = tune(replace(config, seed=config.seed + repeat), settings)
             winner = next(p for p in space.points if p.values == outcome.best.values)
             comparison = PairedComparison(
-                old=lambda: trials.rate(best), new=lambda point=winner: trials.rate(point)
+                old=lambda: trials.rate(best), new=partial(trials.rate, winner)
             )
             comparison.take_turns(bench.pairs if winner != best else 0)
             estimate = comparison.estimate()

@@ -97,6 +97,7 @@ def main(argv: list[str]) -> None:
             for what in (lambda curve: curve.scores[-1], lambda curve: fmean(curve.scores)):
                 scores = [what(curve) for curve in curves]
                 mean = mean_of(scores)
+                assert mean is not None
                 half_width = "" if mean.half_width is None else f" ± {mean.half_width:.1f}"
                 p_value = rank_test([what(curve) for curve in first], scores)
                 cells += [

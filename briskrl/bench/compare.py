@@ -108,7 +108,7 @@ class PairedComparison:
         self.turns += 1
 
     def take_turns(self, turns: int, *, warm_up: bool = False) -> None:
-        """Run so many turns, after one that does not count if `warm_up` is set."""
+        """Run a number of turns, after one that does not count if `warm_up` is set."""
         if warm_up:
             for run_slice in self._variants.values():
                 run_slice()

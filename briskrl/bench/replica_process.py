@@ -48,7 +48,7 @@ class ReplicaProcess(BenchProcess):
         """The latest answer; the cost in the first one includes the start."""
 
     def train(self, iterations: int) -> Progress:
-        """Train so many iterations and wait; also sets `progress`.
+        """Train a number of iterations and wait; also sets `progress`.
 
         Raises:
             ProcessDiedError: The process has ended.

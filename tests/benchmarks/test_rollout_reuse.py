@@ -1,34 +1,19 @@
-"""The script behind the verdict on reused rollouts."""
+"""The study of reused rollouts."""
 
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
-from types import ModuleType
 
 import pytest
 
-from tests.cli.conftest import ROOT
+from benchmarks import rollout_reuse as script
 
 VARIANTS = [(0, 4), (1, 4), (3, 4), (0, 8), (0, 16), (3, 1)]
 SHORT = ("--seeds", "1", "--games", "4", "--tasks", "snake-64", "--limit", "8192")
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = spec_from_file_location("rollout_reuse", ROOT / "benchmarks" / "rollout_reuse.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    # Dataclasses look their module up.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_goals_out_of_reach_are_told_as_never(script, capsys):
+def test_goals_that_are_not_reached_are_shown_as_never(capsys):
     script.main([*SHORT])
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     _, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -37,7 +22,7 @@ def test_goals_out_of_reach_are_told_as_never(script, capsys):
     assert all(float(row[7]) >= 0 for row in rows)
 
 
-def test_reuse_does_as_many_updates_as_the_rows_it_is_compared_with(script, capsys):
+def test_reuse_does_as_many_updates_as_the_rows_to_compare_with(capsys):
     script.main([*SHORT, "--json"])
     rows = json.loads(capsys.readouterr().out)["snake-64"]["rows"]
     updates = {
@@ -48,7 +33,7 @@ def test_reuse_does_as_many_updates_as_the_rows_it_is_compared_with(script, caps
     assert updates == pytest.approx({(n, k): passes[n] * 8 * k for n, k in VARIANTS})
 
 
-def test_a_reached_goal_has_its_steps_and_times(script):
+def test_a_reached_goal_has_its_steps_and_times():
     task = replace(script.TASKS["snake-64"], goals=(2.0, 5.0, 1e9), greedy_at=40_000, limit=60_000)
     row = script.measure(task, (1, 4), 0, 20)
     first, second, never = row.steps_to

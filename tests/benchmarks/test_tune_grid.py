@@ -5,26 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from math import exp
-from types import ModuleType
 
 import numpy as np
 import pytest
 
+from benchmarks import tune_grid as script
 from briskrl.tuning.space import Point
 from briskrl.tuning.trials import TrialError
 from tests.cli.conftest import ROOT, environment
-
-
-def load(name: str) -> ModuleType:
-    spec = spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 class Machine:
@@ -43,8 +32,8 @@ class Machine:
         return int(point["num_envs"]) * exp(0.02 * self._rng.standard_normal() - 0.01 * self.calls)
 
 
-def test_the_grid_ranks_all_points_that_work_by_medians_over_rounds() -> None:
-    script, machine = load("tune_grid"), Machine()
+def test_the_grid_ranks_all_working_points_by_median_rates() -> None:
+    machine = Machine()
     points = [Point((("num_envs", count),)) for count in (2, 16, 3, 4, 8)]
     found = script.measure(points, machine, rounds=9)
     assert machine.calls == 45

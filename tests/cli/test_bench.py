@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.cli.bench import COMMANDS
+from briskrl.cli.bench import CHECKOUT_COMMANDS, COMMANDS
+from briskrl.cli.main import main
+from briskrl.core import registry
 from briskrl.training.machine_profile import load_profile
 from tests.cli.conftest import Brisk, environment
 from tests.cli.test_import_cost import HEAVY
@@ -246,3 +248,14 @@ def test_bench_env_rejects_options_of_other_environments(
     done = brisk("bench", "env", *words)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("name", CHECKOUT_COMMANDS)
+def test_without_a_checkout_the_message_names_the_folder(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(registry, "__file__", str(tmp_path / "briskrl" / "core" / "registry.py"))
+    assert main(["bench", name]) == 2
+    message = capsys.readouterr().err
+    assert f"benchmarks/{name}" in message
+    assert "pip install -e ." in message
