@@ -1,4 +1,4 @@
-"""`brisk algos`: the algorithms, what each preset switches on, and what can be set."""
+"""`brisk algos`: list the algorithms, their presets and their options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def run(argv: list[str]) -> int:
         print(
             format_columns([(name, ALGOS.get(name).summary, _preset(name)) for name in names], "")
         )
-        print("\nOptions of one: brisk algos NAME. Train with: brisk train snake --algo NAME")
+        print(
+            "\nTo list the options of one: brisk algos NAME. To train: brisk train ENV --algo NAME"
+        )
     return 0
 
 

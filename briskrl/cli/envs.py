@@ -1,4 +1,4 @@
-"""`brisk envs`: the environments and what can be set."""
+"""`brisk envs`: list the environments and their options."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def run(argv: list[str]) -> int:
         print(f"{args.ENV}: {ENVS.get(args.ENV).summary}\n")
         print(options(env_config_class(args.ENV)))
         family = ENVS.get(args.ENV)
-        for told, known in (("players", family.players), ("suites", family.suites)):
-            if known:
-                print(f"\n{told}: {', '.join(known)}")
+        for label, names_of in (("players", family.players), ("suites", family.suites)):
+            if names_of:
+                print(f"\n{label}: {', '.join(names_of)}")
     else:
         print(format_columns([(name, ENVS.get(name).summary) for name in names], indent=""))
-        print("\nOptions of one: brisk envs NAME. Train with: brisk train NAME --obs ...")
+        print("\nTo list the options of one: brisk envs NAME. To train: brisk train NAME")
     return 0
 
 

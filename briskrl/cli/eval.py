@@ -1,4 +1,4 @@
-"""`brisk eval`: how well a run, or a simple player, plays on fresh games."""
+"""`brisk eval`: evaluate the policy of a run, or a scripted player, on new episodes."""
 
 from __future__ import annotations
 
@@ -8,46 +8,50 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
-from briskrl.cli.eval_targets import load_agent, parse_args
 from briskrl.cli.flags import Parser
+from briskrl.cli.targets import load_agent, parse_args
 
 if TYPE_CHECKING:
     from briskrl.training.evaluate import Agent, EvalResult
 
 EPISODES = 100
-"""Games played unless told otherwise."""
+"""Default number of episodes."""
 
 EXAMPLES = """\
 examples:
   brisk eval runs/NAME
   brisk eval runs/NAME --episodes 1000 --seed 7 --json
-  brisk eval snake                        the hand-written player, to compare with
+  brisk eval snake                        the heuristic player, for comparison
   brisk eval snake --player random --height 20 --width 20
   brisk eval runs/NAME --suite cage2      an official evaluation of the environment
 
-Games are played greedily, with seeds that training never saw."""
+The policy acts greedily, with seeds that training never used."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalOptions:
-    """How to measure."""
+    """Options of `brisk eval`."""
 
     ALIASES: ClassVar[dict[str, str]] = {"policy": "player"}
 
     episodes: Annotated[int, Meta(ge=1, le=10_000_000)] | None = None
-    """Games to play: 100, or with --suite as many per cell as the suite prescribes."""
+    """Episodes to play: 100, or with --suite as many per cell as the suite prescribes."""
     seed: Annotated[int, Meta(ge=0)] = 0
-    """Root of the games' seeds; equal seeds give equal games."""
+    """Seed of the episodes; equal seeds give equal episodes."""
     player: str = "auto"
-    """Who plays an environment without a run: random, or a hand-written player such as heuristic;
-    auto takes the best one there is."""
+    """Player for an environment without a run: random, or a scripted player such as heuristic; auto
+    uses the best available."""
     suite: str | None = None
-    """Run an official evaluation of the environment; `brisk envs ENV` names them."""
+    """Run an official evaluation of the environment; `brisk envs ENV` lists them."""
 
 
 def run(argv: list[str]) -> int:
-    """Measure and print."""
-    parser = Parser("brisk eval", "Measure how well a run plays, on fresh games.", EXAMPLES)
+    """Evaluate and print the result."""
+    parser = Parser(
+        "brisk eval",
+        "Evaluate the policy of a run, or a scripted player, on new episodes.",
+        EXAMPLES,
+    )
     parser.usage = "brisk eval RUN|ENV [options]"
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parsed = parse_args(parser, argv, EvalOptions)
@@ -61,8 +65,8 @@ def run(argv: list[str]) -> int:
     if parsed.args.json:
         print(json.dumps(result.as_json(), allow_nan=False))
     else:
-        print(f"{name} on {agent.env}: {result.episodes:,} games, seed {options.seed}")
-        print(_told(result))
+        print(f"{name} on {agent.env}: {result.episodes:,} episodes, seed {options.seed}")
+        print(_format_result(result))
     return 0
 
 
@@ -79,10 +83,10 @@ def _run_suite(agent: Agent, name: str, options: EvalOptions, *, as_json: bool) 
     return 0
 
 
-def _told(result: EvalResult) -> str:
+def _format_result(result: EvalResult) -> str:
     return (
         f"  score   {result.mean_score:.2f} on average, {result.max_score:g} at best\n"
         f"  return  {result.mean_return:.2f} on average, spread {result.std_return:.2f}\n"
         f"  wins    {100 * result.win_rate:.1f}%\n"
-        f"  steps   {result.mean_steps:.1f} a game"
+        f"  steps   {result.mean_steps:.1f} per episode"
     )

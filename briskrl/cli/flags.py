@@ -155,26 +155,26 @@ def flag_layer(args: argparse.Namespace, classes: Mapping[str, type]) -> Layer:
     return layer
 
 
-def parse_value(word: str, hint: Any) -> Any:
+def parse_value(text: str, hint: Any) -> Any:
     """The value of a command-line argument for a type; the text itself if it does not fit."""
     for kind in _kinds(hint):
         if get_origin(kind) is dict:
-            return _table(word)
+            return _table(text)
         if get_origin(kind) is tuple:
             inner = get_args(kind)[0]
-            return [parse_value(part.strip(), inner) for part in word.split(",") if part.strip()]
+            return [parse_value(part.strip(), inner) for part in text.split(",") if part.strip()]
         if get_origin(kind) is Literal:
             # Choices may be numbers.
             named = {str(choice): choice for choice in get_args(kind)}
-            if word in named:
-                return named[word]
-        if kind is types.NoneType and word.lower() == "none":
+            if text in named:
+                return named[text]
+        if kind is types.NoneType and text.lower() == "none":
             return None
         if kind in (int, float):
-            number = _number(word, kind)
+            number = _number(text, kind)
             if number is not None:
                 return number
-    return word
+    return text
 
 
 def show(value: object) -> str:
@@ -214,17 +214,17 @@ def _repeats(hint: Any) -> dict[str, Any]:
     return {"action": "append"} if any(kind in names for kind in _kinds(hint)) else {}
 
 
-def _table(word: str) -> Any:
+def _table(text: str) -> Any:
     """JSON, or key=value pairs whose values are JSON or text; the text itself if it is neither."""
-    if word.lstrip().startswith("{"):
+    if text.lstrip().startswith("{"):
         with suppress(ValueError):
-            return json.loads(word)
-        return word
+            return json.loads(text)
+        return text
     table = {}
-    for pair in filter(None, word.split(",")):
+    for pair in filter(None, text.split(",")):
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            return word
+            return text
         try:
             table[key.strip()] = json.loads(value)
         except ValueError:
@@ -232,12 +232,12 @@ def _table(word: str) -> Any:
     return table
 
 
-def _number(word: str, kind: type) -> int | float | None:
+def _number(text: str, kind: type) -> int | float | None:
     if kind is int:
         with suppress(ValueError):
-            return int(word)
+            return int(text)
     try:
-        value = float(word)
+        value = float(text)
     except ValueError:
         return None
     # Steps are often written as 1e6.
@@ -255,17 +255,17 @@ def _kinds(hint: Any) -> list[Any]:
 
 
 def _metavar(hint: Any) -> str:
-    words = []
+    names = []
     for kind in _kinds(hint):
         if get_origin(kind) is Literal:
-            words += [str(choice) for choice in get_args(kind)]
+            names += [str(choice) for choice in get_args(kind)]
         elif get_origin(kind) is dict:
-            words.append("KEY=VALUE,...")
+            names.append("KEY=VALUE,...")
         elif get_origin(kind) is tuple:
-            words.append(_metavar(get_args(kind)[0]) + ",...")
+            names.append(_metavar(get_args(kind)[0]) + ",...")
         elif kind is not types.NoneType:
-            words.append(kind.__name__.upper())
-    return "|".join(words)
+            names.append(kind.__name__.upper())
+    return "|".join(names)
 
 
 def _help(doc: str, hint: Any, default: object, origin: str, also: list[str]) -> str:

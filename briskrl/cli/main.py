@@ -1,12 +1,11 @@
-"""The command table of `brisk`; imports nothing heavy, so that help and mistakes answer at once.
+"""The entry point of `brisk` and its command table; imports nothing heavy.
 
-Every command is one module of this package with one function, `run(argv: list[str]) -> int`: it
-gets the words after its own name, writes its answer to standard output and returns the exit code.
-It is imported only when called, and imports torch, numba or gymnasium only inside `run`, after the
-words have been checked. User mistakes are raised as `BriskError`; `main` turns them into one
-paragraph on standard error and their exit code. Anything else that escapes is a fault of ours and
-keeps its traceback, with exit code 1. Parsers come from `briskrl.cli.flags.Parser`, which refuses
-unknown flags with the nearest right one.
+Every command is a module of this package with a function `run(argv: list[str]) -> int`. It gets the
+arguments after the command's name, prints its result to standard output and returns the exit code.
+The module is imported only when its command is called, and imports torch, numba or gymnasium only
+after the arguments have been checked, so that help and error messages are instant. User errors are
+raised as `BriskError`; `main` prints them as one paragraph on standard error and returns their exit
+code. Any other exception is a bug and keeps its traceback, with exit code 1.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from briskrl.core.errors import BriskError, nearest
 
 COMMANDS = {
     "train": "train an agent",
-    "resume": "continue a stopped run where it was, bit for bit",
-    "eval": "measure how well a run plays, on fresh games",
-    "play": "watch a game in the terminal, or write it as a GIF",
+    "resume": "continue a stopped run, bit-identical to one that never stopped",
+    "eval": "evaluate a trained policy on new episodes",
+    "play": "show an episode in the terminal, or save it as a GIF",
     "runs": "list the run folders",
     "envs": "list the environments and their options",
     "algos": "list the algorithms and their options",
-    "doctor": "find what makes training slow, and prove the cure",
+    "doctor": "find what makes training slow, and measure what would help",
     "tune": "find the settings that train fastest on this machine",
-    "bench": "measure speed: env, train, legacy, peers",
+    "bench": "measure speed: env, train, engines, backends and more",
 }
-"""Commands and what they do, in the order of the help."""
+"""Commands and their summaries, in the order of the help."""
 
 EXAMPLES = """\
 examples:
@@ -38,15 +37,15 @@ examples:
   brisk eval runs/NAME --episodes 1000
   brisk play runs/NAME
 
-`brisk COMMAND --help` explains a command. Exit codes: 0 done, 2 your mistake (one paragraph says
-which), 1 ours, 130 or 143 interrupted (training has been saved)."""
+`brisk COMMAND --help` explains a command. Exit codes: 0 success, 2 invalid arguments or settings,
+1 any other error, 130 or 143 interrupted (a run in training has been saved)."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit code; the arguments default to those of the process."""
-    words = sys.argv[1:] if argv is None else argv
+    """Run one command and return its exit code; `argv` defaults to the arguments of the process."""
+    arguments = sys.argv[1:] if argv is None else argv
     try:
-        return _dispatch(words)
+        return _dispatch(arguments)
     except BriskError as error:
         print(f"brisk: {error}", file=sys.stderr)
         return error.exit_code
@@ -54,21 +53,21 @@ def main(argv: list[str] | None = None) -> int:
         print("brisk: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader went away (`brisk runs | head`); Python would complain again at exit.
+        # The reader has ended (`brisk runs | head`); Python would print another error at exit.
         sys.stderr.close()
         return 141
 
 
-def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(_help())
         return 0
-    if words[0] in ("-V", "--version"):
+    if arguments[0] in ("-V", "--version"):
         from briskrl import __version__
 
         print(f"brisk {__version__}")
         return 0
-    name, rest = words[0], words[1:]
+    name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
         kind = "option" if name.startswith("-") else "command"
         raise BriskError(f"Unknown {kind} {name!r}. {nearest(name, COMMANDS)}")
@@ -80,6 +79,6 @@ def _help() -> str:
     commands = "\n".join(f"  {name:<8}{summary}" for name, summary in COMMANDS.items())
     return (
         "usage: brisk COMMAND ...\n\n"
-        "Reinforcement-learning training at the speed the machine allows.\n\n"
+        "Fast reinforcement-learning training on CPUs.\n\n"
         f"commands:\n{commands}\n\n{EXAMPLES}"
     )

@@ -1,4 +1,4 @@
-"""`brisk play`: watch games in the terminal, or write them as a GIF."""
+"""`brisk play`: show episodes in the terminal, or save them as a GIF."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from briskrl.cli.eval_targets import load_agent, parse_args
 from briskrl.cli.flags import Parser
+from briskrl.cli.targets import load_agent, parse_args
 from briskrl.core.errors import BriskError, ConfigError
 
 if TYPE_CHECKING:
@@ -23,53 +23,53 @@ examples:
   brisk play runs/NAME
   brisk play runs/NAME --seed 3 --fps 30
   brisk play runs/NAME --gif game.gif
-  brisk play snake                        the hand-written player
+  brisk play snake                        the heuristic player
   brisk play snake --player random --height 6 --width 6
-  brisk play gym:FrozenLake-v1            any Gymnasium environment, as text if it has any"""
+  brisk play gym:FrozenLake-v1            any Gymnasium environment, as text if it can"""
 
 HOME, CLEAR_BELOW = "\x1b[H", "\x1b[J"
-COLOURS = {"H": "\x1b[1;92m", "o": "\x1b[32m", "t": "\x1b[36m", "*": "\x1b[1;91m", ".": "\x1b[90m"}
-"""Terminal colours of the cells of a text board."""
-FRAMES = 20_000
-"""Frames after which a GIF is cut, so that an endless game does not fill the disk."""
+COLORS = {"H": "\x1b[1;92m", "o": "\x1b[32m", "t": "\x1b[36m", "*": "\x1b[1;91m", ".": "\x1b[90m"}
+"""Terminal colors of the cells of a text board."""
+MAX_FRAMES = 20_000
+"""Frames after which a GIF ends, so that an endless episode does not fill the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayOptions:
-    """What to show, and how."""
+    """Options of `brisk play`."""
 
     ALIASES: ClassVar[dict[str, str]] = {"policy": "player"}
 
     episodes: Annotated[int, Meta(ge=1)] = 1
-    """Games to show."""
+    """Episodes to show."""
     seed: Annotated[int, Meta(ge=0)] = 0
-    """Root of the games' seeds; equal seeds give equal games."""
+    """Seed of the episodes; equal seeds give equal episodes."""
     fps: Annotated[float, Meta(gt=0, le=1000)] = 12.0
     """Frames per second."""
     gif: str | None = None
-    """Write the games into this file instead of showing them."""
+    """Save the episodes in this file instead of showing them."""
     cell_px: Annotated[int, Meta(ge=2, le=128)] = 16
-    """Side of a cell of a GIF, in pixels."""
+    """Size of a cell in the GIF, in pixels."""
     player: str = "auto"
-    """Who plays an environment without a run: random, or a hand-written player such as heuristic;
-    auto takes the best one there is."""
+    """Player for an environment without a run: random, or a scripted player such as heuristic; auto
+    uses the best available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One moment of a game."""
+    """One frame of an episode."""
 
     picture: Any
     """Text, or an image (H, W, 3) uint8."""
     ended: str | None
-    """How the game went, in words, after its last frame."""
+    """The result of the episode in words, only in its last frame."""
     board: bool = True
-    """Whether a text is a board of cells that may be coloured."""
+    """Whether a text is a board whose cells can be colored."""
 
 
 def run(argv: list[str]) -> int:
-    """Show or write the games."""
-    parser = Parser("brisk play", "Watch a game in the terminal, or write it as a GIF.", EXAMPLES)
+    """Show or save the episodes."""
+    parser = Parser("brisk play", "Show an episode in the terminal, or save it as a GIF.", EXAMPLES)
     parser.usage = "brisk play RUN|ENV [options]"
     parsed = parse_args(parser, argv, PlayOptions)
     options = parsed.options
@@ -77,14 +77,14 @@ def run(argv: list[str]) -> int:
         _check_gif(Path(options.gif))
     agent, _ = load_agent(parsed, options.player, options.seed)
     if options.gif is None:
-        show(games(agent, "ansi", options), options.fps)
+        show(play_episodes(agent, "ansi", options), options.fps)
     else:
-        write_gif(games(agent, "rgb_array", options), Path(options.gif), options.fps)
+        write_gif(play_episodes(agent, "rgb_array", options), Path(options.gif), options.fps)
     return 0
 
 
-def games(agent: Agent, mode: str, options: PlayOptions) -> Iterator[Frame]:
-    """The frames of whole games, played one after another."""
+def play_episodes(agent: Agent, mode: str, options: PlayOptions) -> Iterator[Frame]:
+    """The frames of whole episodes, one after another."""
     from briskrl.core.rng import derive_seed
     from briskrl.core.types import StepBuffers
 
@@ -92,16 +92,16 @@ def games(agent: Agent, mode: str, options: PlayOptions) -> Iterator[Frame]:
     env.cell_px = options.cell_px
     buffers = StepBuffers.allocate(env.env_spec, 1)
     try:
-        for game in range(options.episodes):
-            env.start(derive_seed(options.seed, f"play {game}"), buffers)
+        for episode in range(options.episodes):
+            env.start(derive_seed(options.seed, f"play {episode}"), buffers)
             env.drain_stats()
-            yield from _one_game(agent, env, buffers)
+            yield from _one_episode(agent, env, buffers)
     finally:
         env.close()
 
 
 def _open(agent: Agent, mode: str) -> Any:
-    """The environment, ready to be drawn; as text it may be told in numbers instead."""
+    """The environment with the render mode; without it if text mode is not supported."""
     from briskrl.envs.make import make_env
 
     if mode == "ansi":
@@ -112,7 +112,7 @@ def _open(agent: Agent, mode: str) -> Any:
     return make_env(agent.env, 1, config=agent.env_config, hold_ended=True, render_mode=mode)
 
 
-def _one_game(agent: Agent, env: Any, buffers: Any) -> Iterator[Frame]:
+def _one_episode(agent: Agent, env: Any, buffers: Any) -> Iterator[Frame]:
     board = not agent.env.startswith("gym:")
     if restart := agent.policy.restart:
         restart(buffers.terminated | True)
@@ -125,14 +125,14 @@ def _one_game(agent: Agent, env: Any, buffers: Any) -> Iterator[Frame]:
         if stats.count:
             how = "won" if stats.won[0] else "over"
             score, steps, returns = stats.score[0], stats.steps[0], stats.returns[0]
-            told = f"{how}: score {score:g} in {steps} steps, return {returns:.2f}"
-            yield Frame(picture, told, board)
+            outcome = f"{how}: score {score:g} in {steps} steps, return {returns:.2f}"
+            yield Frame(picture, outcome, board)
             return
         yield Frame(picture, None, board)
 
 
 def _picture(env: Any, buffers: Any, action: Any) -> Any:
-    """What the environment draws, or the numbers of the last step if it draws nothing."""
+    """The rendered frame, or the numbers of the last step if there is no render mode."""
     if env.render_mode is not None:
         return env.render()[0]
     import numpy as np
@@ -144,13 +144,13 @@ def _picture(env: Any, buffers: Any, action: Any) -> Any:
 
 
 def show(frames: Iterator[Frame], fps: float) -> None:
-    """Draw on a terminal in place and in time; print one frame after another elsewhere."""
+    """Animate the frames on a terminal; elsewhere print one after another."""
     terminal = sys.stdout.isatty()
     if terminal:
         print("\x1b[2J", end="")
     for frame in frames:
         if terminal:
-            picture = colour(frame.picture) if frame.board else frame.picture
+            picture = color_board(frame.picture) if frame.board else frame.picture
             print(f"{HOME}{picture}{CLEAR_BELOW}", flush=True)
             time.sleep(1 / fps)
         else:
@@ -160,12 +160,12 @@ def show(frames: Iterator[Frame], fps: float) -> None:
             time.sleep(1.0 if terminal else 0.0)
 
 
-def colour(board: str) -> str:
-    """A text board with coloured cells, two columns wide so that it looks square."""
+def color_board(board: str) -> str:
+    """A text board with colored cells, each two columns wide so that the board looks square."""
     lines = []
     for line in board.splitlines():
         if line.startswith("|"):
-            cells = "".join(f"{COLOURS.get(cell, '')}{cell} \x1b[0m" for cell in line[1:-1])
+            cells = "".join(f"{COLORS.get(cell, '')}{cell} \x1b[0m" for cell in line[1:-1])
             lines.append(f"|{cells}|")
         elif line.startswith("+"):
             lines.append("+" + "--" * (len(line) - 2) + "+")
@@ -175,20 +175,20 @@ def colour(board: str) -> str:
 
 
 def write_gif(frames: Iterator[Frame], path: Path, fps: float) -> None:
-    """Write the games into one endlessly repeating GIF; the last frame of each stays for a second.
+    """Save the episodes as one looping GIF; the last frame of each stays for a second.
 
     Raises:
         BriskError: The file cannot be written.
     """
     from PIL import Image
 
-    images, durations, told = [], [], []
+    images, durations, outcomes = [], [], []
     for frame in frames:
         images.append(Image.fromarray(frame.picture).quantize(64))
         durations.append(1000 if frame.ended else max(20, round(1000 / fps)))
-        told += [frame.ended] if frame.ended else []
-        if len(images) == FRAMES:
-            told.append(f"cut after {FRAMES} frames")
+        outcomes += [frame.ended] if frame.ended else []
+        if len(images) == MAX_FRAMES:
+            outcomes.append(f"stopped after {MAX_FRAMES} frames")
             break
     try:
         images[0].save(
@@ -196,12 +196,16 @@ def write_gif(frames: Iterator[Frame], path: Path, fps: float) -> None:
         )
     except OSError as error:
         raise BriskError(f"Cannot write {path}: {error.strerror or error}.") from error
-    print("\n".join(told))
+    print("\n".join(outcomes))
     print(f"wrote {path}: {len(images)} frames")
 
 
 def _check_gif(path: Path) -> None:
-    """Find out before the game is played whether it can be written."""
+    """Check that the file can be written, before the episode is played.
+
+    Raises:
+        ConfigError: It cannot.
+    """
     if path.suffix.lower() != ".gif":
         raise ConfigError(f"--gif {path}: the name must end in .gif.")
     if not path.parent.is_dir():

@@ -1,4 +1,4 @@
-"""What people see of a run: a live panel on a terminal, plain lines elsewhere, and a summary."""
+"""Progress of a run: a live panel on a terminal, plain lines elsewhere, and a summary."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from briskrl.training.evaluate import EvalResult
     from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult
 
-WARMING = "warming up (the first start compiles; later starts read the cache)"
+WARMING_UP = "warming up (the first start compiles kernels; later starts use the cache)"
 ROW_SECONDS = 5.0
-"""Seconds between plain lines; a log file stays readable."""
+"""Seconds between plain lines, so that a log file stays readable."""
 
 
 def make_reporter(stream: TextIO) -> Reporter:
-    """A live panel if the stream is a terminal, plain lines if not."""
+    """A live panel if the stream is a terminal, otherwise plain lines."""
     if stream.isatty() and os.environ.get("TERM", "") != "dumb":
         return LiveReporter(stream)
     return PlainReporter(stream)
 
 
 class PlainReporter:
-    """One line every few seconds."""
+    """Prints one line every few seconds."""
 
     def __init__(self, stream: TextIO, every_s: float = ROW_SECONDS) -> None:
         self._stream = stream
@@ -43,33 +43,33 @@ class PlainReporter:
         self._last = -float("inf")
 
     def on_start(self, info: RunInfo) -> None:
-        """Say what runs where, and why nothing moves for a moment."""
-        self._say(title(info))
-        self._say(WARMING)
+        """Print the title and that the run is warming up."""
+        self._print(title(info))
+        self._print(WARMING_UP)
 
     def on_warmup(self, seconds: float) -> None:
-        """Say what the warm-up took."""
-        self._say(f"warm-up {format_duration(seconds)}")
+        """Print how long the warm-up took."""
+        self._print(f"warm-up {format_duration(seconds)}")
 
     def on_progress(self, progress: Progress) -> None:
-        """Say how far the run is, unless that was said a moment ago."""
+        """Print one line, unless the last one is recent."""
         if time.monotonic() - self._last >= self._every_s:
             self._last = time.monotonic()
-            self._say(row(progress))
+            self._print(row(progress))
 
     def on_note(self, text: str) -> None:
-        """Pass the note on."""
-        self._say(f"note: {text}")
+        """Print the note."""
+        self._print(f"note: {text}")
 
     def on_end(self, result: RunResult) -> None:
-        """Nothing more to follow; the command sums the run up."""
+        """Print nothing; the command prints the summary."""
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
 
 
 class LiveReporter:
-    """One panel that is redrawn in place, then the summary."""
+    """Redraws one panel in place."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
@@ -81,12 +81,12 @@ class LiveReporter:
         self._best: float | None = None
 
     def on_start(self, info: RunInfo) -> None:
-        """Remember what runs where, the title of the panel; say why nothing moves for a moment."""
+        """Keep the title of the panel, and print that the run is warming up."""
         self._title = title(info)
-        self._print(WARMING)
+        self._print(WARMING_UP)
 
     def on_warmup(self, seconds: float) -> None:
-        """Say what the warm-up took and start drawing."""
+        """Print how long the warm-up took and start drawing."""
         self._print(f"warm-up {format_duration(seconds)}")
         self._live.start()
 
@@ -102,11 +102,11 @@ class LiveReporter:
         self._print(f"note: {text}")
 
     def on_end(self, result: RunResult) -> None:
-        """Close the panel; the command sums the run up."""
+        """Close the panel; the command prints the summary."""
         self.close()
 
     def close(self) -> None:
-        """Give the terminal back; may be called twice."""
+        """Restore the terminal; may be called twice."""
         self._live.stop()
 
     def _print(self, text: str) -> None:
@@ -169,31 +169,31 @@ def _of_machine(progress: Progress, before: str) -> str:
 
 
 def eta(progress: Progress) -> str:
-    """Time left at the present speed, or a dash before there is one."""
+    """Time left at the current speed; a dash if it is unknown."""
     return "-" if progress.eta_s is None else format_duration(progress.eta_s)
 
 
 def title(info: RunInfo) -> str:
-    """What runs where, in one line."""
+    """One line that names the algorithm, environment, device and run folder."""
     resumed = ", resumed" if info.resumed else ""
     threads = "1 thread" if info.threads == 1 else f"{info.threads} threads"
-    learner = " and one that learns meanwhile" if info.overlap else ""
+    learner = " and a learner thread" if info.overlap else ""
     place = f"{info.num_envs} envs, {info.device}, {threads}{learner}"
     return f"{info.algo} on {info.env}: {place}{resumed}, in {info.run_dir}"
 
 
 def summary(result: RunResult, played: EvalResult | None) -> str:
-    """How well it plays, how fast it trained, where the time went, and what to try next."""
+    """The score, the training speed, where the time went, and commands to run next."""
     run, brisk = shlex.quote(result.run_dir), command_name()
     ended = "Finished" if result.stopped == "finished" else "Stopped and saved"
     counts = f"{result.env_steps:,} steps, {result.episodes:,} episodes, {result.updates:,} updates"
     times = f"{format_duration(result.wall_s)} ({format_duration(result.cpu_s)} CPU)"
     lines = [
         f"{ended}: {counts} ({result.updates_per_transition:.4g} per transition)",
-        f"  plays    {skill(result, played)}",
+        f"  plays    {describe_score(result, played)}",
         f"  speed    {format_count(result.steps_per_s)} steps/s: {times}, "
         f"after {format_duration(result.warmup_s)} of warm-up",
-        f"  machine  {effort(result)}",
+        f"  machine  {describe_utilization(result)}",
         f"  time in  {format_phases(result.phases)}",
         f"  folder   {result.run_dir}",
     ]
@@ -206,8 +206,8 @@ def summary(result: RunResult, played: EvalResult | None) -> str:
     return "\n".join(lines)
 
 
-def skill(result: RunResult, played: EvalResult | None) -> str:
-    """The score over fresh games, or that of training if none were played."""
+def describe_score(result: RunResult, played: EvalResult | None) -> str:
+    """The score of the evaluation, or of training if there was none."""
     if played is None:
         return (
             f"score {format_score(result.mean_score)}, return {format_score(result.mean_return)}, "
@@ -216,29 +216,29 @@ def skill(result: RunResult, played: EvalResult | None) -> str:
     return (
         f"score {format_score(played.mean_score)} on average, "
         f"{format_score(played.max_score)} at best, "
-        f"over {played.episodes} fresh games without exploration"
+        f"over {played.episodes} new episodes without exploration"
     )
 
 
-def effort(result: RunResult) -> str:
-    """How much arithmetic the run did, and how much this machine could have done."""
-    told = f"{format_count(result.flops_per_step)} FLOP per step"
+def describe_utilization(result: RunResult) -> str:
+    """The arithmetic rate of the run, and what this machine can do."""
+    cost = f"{format_count(result.flops_per_step)} FLOP per step"
     if result.achieved_gflops is None:
-        return told
-    rate = f"{told}, {result.achieved_gflops:.3g} GFLOP/s of CPU"
+        return cost
+    rate = f"{cost}, {result.achieved_gflops:.3g} GFLOP/s of CPU"
     if result.machine_gflops is None or result.machine_fraction is None:
-        return f"{rate}; {command_name()} bench machine tells what could be had"
+        return f"{rate}; {command_name()} bench machine measures the peak"
     best = f"of the {result.machine_gflops:.3g} that a core can do"
     return f"{rate}: {format_percent(result.machine_fraction)} {best}"
 
 
 def resume_command(result: RunResult) -> str:
-    """The command that continues a stopped run."""
+    """The command that resumes a stopped run."""
     return f"{command_name()} resume {shlex.quote(result.run_dir)}"
 
 
 def command_name() -> str:
-    """What to type: `brisk`, or the path this was called by if the shell does not find that."""
+    """`brisk`, or the path of this program if `brisk` is not on the PATH."""
     called = sys.argv[0]
     if shutil.which("brisk") is None and Path(called).name == "brisk":
         return shlex.quote(called)
@@ -246,5 +246,5 @@ def command_name() -> str:
 
 
 def progress_stream(*, as_json: bool) -> TextIO:
-    """Where progress goes: standard output, which belongs to the JSON object if there is one."""
+    """The stream for progress: standard output, or standard error if that prints JSON."""
     return sys.stderr if as_json else sys.stdout

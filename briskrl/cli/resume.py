@@ -9,25 +9,25 @@ from briskrl.training.config import TrainConfig
 
 EXAMPLES = """\
 examples:
-  brisk resume runs/NAME                 finish what was interrupted
-  brisk resume runs/NAME --steps 8e6     train longer than first planned
-  brisk resume runs/NAME --engine torch  let the other engine go on
+  brisk resume runs/NAME                 finish an interrupted run
+  brisk resume runs/NAME --steps 8e6     train longer than planned
+  brisk resume runs/NAME --engine torch  continue on the other engine
 
-The continued run is the same, bit for bit, as one that was never stopped."""
+A resumed run is bit-identical to one that was never stopped."""
 
 
 def run(argv: list[str]) -> int:
     """Continue a run."""
-    parser = Parser("brisk resume", "Continue a run from its newest good checkpoint.", EXAMPLES)
+    parser = Parser("brisk resume", "Continue a run from its newest valid checkpoint.", EXAMPLES)
     parser.usage = "brisk resume RUN [--steps INT] [--engine NAME] [--json]"
     parser.add_argument("RUN", help="run folder, or its name under runs/")
     parser.add_argument(
-        "--steps", metavar="INT", help="new total of transitions; default: as first planned"
+        "--steps", metavar="INT", help="new total of transitions; default: as before"
     )
     parser.add_argument(
         "--engine",
         choices=("auto", "fused", "torch"),
-        help="who computes from now on; default: as before. Another engine rounds differently",
+        help="engine to continue on; default: as before. Engines round differently",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     args = parser.parse(argv)
@@ -42,6 +42,6 @@ def run(argv: list[str]) -> int:
     )
 
 
-def _steps(word: str) -> int | None:
-    value = parse_value(word, field_hints(TrainConfig)["steps"])
+def _steps(text: str) -> int | None:
+    value = parse_value(text, field_hints(TrainConfig)["steps"])
     return build(TrainConfig, {"steps": Setting(value, "--steps")}).steps

@@ -1,4 +1,4 @@
-"""What `brisk train` and `brisk resume` share: a run with progress, an answer and an exit code."""
+"""Run training with progress, a summary and an exit code, for `brisk train` and `brisk resume`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from briskrl.training.evaluate import EvalResult
     from briskrl.training.reporter import Reporter, RunResult
 
-GAMES = 256
-"""Games a finished agent plays for the summary."""
+EVAL_EPISODES = 256
+"""Episodes that a finished policy is evaluated on for the summary."""
 EXIT_CODES = {"finished": 0, "sigint": 130, "sigterm": 143}
-"""How a run ended, as the shell sees it."""
+"""Exit codes by how the run ended."""
 
 
 def run_with_progress(work: Callable[[Reporter], RunResult], *, as_json: bool) -> int:
-    """Run `work` with a reporter; prints the answer and returns the exit code."""
+    """Run `work` with a reporter, print the summary and return the exit code."""
     stream = progress_stream(as_json=as_json)
     reporter = make_reporter(stream)
     try:
@@ -33,7 +33,7 @@ def run_with_progress(work: Callable[[Reporter], RunResult], *, as_json: bool) -
     finally:
         if isinstance(reporter, LiveReporter):
             reporter.close()
-    print(summary(result, _play(result, as_json=as_json)), file=stream, flush=True)
+    print(summary(result, _evaluate(result, as_json=as_json)), file=stream, flush=True)
     if as_json:
         print(json.dumps(result.as_json(), allow_nan=False), flush=True)
     if result.stopped != "finished":
@@ -41,10 +41,10 @@ def run_with_progress(work: Callable[[Reporter], RunResult], *, as_json: bool) -
     return EXIT_CODES[result.stopped]
 
 
-def _play(result: RunResult, *, as_json: bool) -> EvalResult | None:
-    """A quick look at how well a finished agent plays; machines ask `brisk eval` for that."""
+def _evaluate(result: RunResult, *, as_json: bool) -> EvalResult | None:
+    """A short evaluation of a finished run; with --json, `brisk eval` is the way to get one."""
     if as_json or result.stopped != "finished":
         return None
     from briskrl.training.evaluate import evaluate
 
-    return evaluate(result.run_dir, episodes=GAMES, seed=0)
+    return evaluate(result.run_dir, episodes=EVAL_EPISODES, seed=0)

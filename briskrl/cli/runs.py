@@ -1,4 +1,4 @@
-"""`brisk runs`: the run folders and how far each has come."""
+"""`brisk runs`: list the run folders and their progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def run(argv: list[str]) -> int:
     """List the runs, newest first."""
     parser = Parser("brisk runs", "List the run folders, newest first.", EXAMPLES)
     parser.usage = "brisk runs [--root FOLDER] [--json]"
-    parser.add_argument("--root", default=str(RUNS), metavar="FOLDER", help="where to look [runs]")
+    parser.add_argument(
+        "--root", default=str(RUNS), metavar="FOLDER", help="folder that holds the runs [runs]"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse(argv)
     root = Path(args.root)
@@ -36,12 +38,12 @@ def run(argv: list[str]) -> int:
     elif found:
         print(_table(found))
     else:
-        print(f"No runs in {root}. Make one with: brisk train snake")
+        print(f"No runs in {root}. Start one with: brisk train snake")
     return 0
 
 
 def describe_run(folder: Path) -> dict[str, Any]:
-    """What the small files of a run folder say; unreadable files count as absent."""
+    """Facts from the small files of a run folder; unreadable files count as missing."""
     config = _read_toml(folder / "config.toml")
     status, meta = _read_json(folder / "status.json"), _read_json(folder / "meta.json")
     newest = folder / "status.json" if status else folder / "config.toml"
@@ -59,7 +61,7 @@ def describe_run(folder: Path) -> dict[str, Any]:
 
 
 def _status(folder: Path, status: dict[str, Any], meta: dict[str, Any]) -> str:
-    """`running` while a process holds the lock, else why the last one left."""
+    """`running` while a process holds the lock, otherwise why the last process ended."""
     if _is_locked(folder / "lock"):
         return "running"
     reason = meta.get("exit_reason")
@@ -69,7 +71,7 @@ def _status(folder: Path, status: dict[str, Any], meta: dict[str, Any]) -> str:
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether the lock's owner lives. Trying the lock itself could stop a run that is starting."""
+    """Whether the owner of the lock is alive; acquiring the lock could stop a run that starts."""
     owner = _read_json(path)
     pid = owner.get("pid")
     if not isinstance(pid, int) or pid <= 0:
@@ -103,7 +105,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _steps(run: dict[str, Any]) -> str:
-    """Steps done, of how many if the run ends by steps."""
+    """Steps done, and the total if the run has one."""
     total = "" if run["total_steps"] is None else f"/{format_count(run['total_steps'])}"
     return f"{format_count(run['env_steps'])}{total}"
 

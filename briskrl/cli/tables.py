@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from briskrl.cli.flags import flag_name, show
+from briskrl.core.aliases import field_aliases
 from briskrl.core.config import field_defaults, field_docs
 from briskrl.core.format import format_columns, format_count, format_phases
 
@@ -64,7 +65,13 @@ def _format(name: str, value: object) -> str:
 
 
 def options(cls: type, preset: Mapping[str, object] | None = None) -> str:
-    """The fields of a config class with their defaults and help, one per line."""
+    """The fields of a config class with their defaults, help and aliases, one per line."""
     defaults, docs = field_defaults(cls) | dict(preset or {}), field_docs(cls)
-    rows = [(flag_name(name), show(value), docs.get(name, "")) for name, value in defaults.items()]
+    aliases: dict[str, list[str]] = {}
+    for alias, name in field_aliases(cls).items():
+        aliases.setdefault(name, []).append(flag_name(alias))
+    rows = []
+    for name, value in defaults.items():
+        also = f" [also {', '.join(aliases[name])}]" if name in aliases else ""
+        rows.append((flag_name(name), show(value), docs.get(name, "") + also))
     return format_columns(rows)

@@ -1,15 +1,28 @@
-"""What a word on the command line points at: a run folder or an environment."""
+"""Targets of commands: a run folder or an environment, and the policy that plays it."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from briskrl.core.errors import RunFolderError, nearest
+from briskrl.cli.flags import Parser, add_flags, flag_layer
+from briskrl.core.config import config_error, try_build
+from briskrl.core.errors import ConfigError, RunFolderError, nearest
 from briskrl.envs.registry import ENVS
+from briskrl.training.resolve import env_config_class
+
+if TYPE_CHECKING:
+    from briskrl.core.spec import EnvSpec
+    from briskrl.core.types import Array, Bools
+    from briskrl.training.evaluate import Agent
 
 RUNS = Path("runs")
-"""Where run folders are made unless `--run-dir` says otherwise."""
+"""Where run folders are created unless `--run-dir` names another place."""
+RANDOM = "random"
+"""The player that every environment has."""
 
 
 def run_folders(root: Path = RUNS) -> list[Path]:
@@ -18,40 +31,169 @@ def run_folders(root: Path = RUNS) -> list[Path]:
     return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
-def find_run(word: str) -> Path:
-    """The run folder a word means: a path, or a name under runs/.
+def find_run(argument: str) -> Path:
+    """The run folder for an argument: a path, or a name under runs/.
 
     Raises:
-        RunFolderError: There is none; the message carries the nearest names.
+        RunFolderError: There is none; the message suggests the nearest names.
     """
-    folder = find_folder(word)
+    folder = find_folder(argument)
     if folder is None:
-        raise RunFolderError(f"{word} is not a run folder. {_hint(word, [])}")
+        raise RunFolderError(f"{argument} is not a run folder. {_hint(argument, [])}")
     return folder
 
 
-def find_target(word: str) -> Path | str:
-    """The run folder, or else the environment, that a word means.
+def find_target(argument: str) -> Path | str:
+    """The run folder for an argument, or else the environment of that name.
 
     Raises:
         RunFolderError: It is neither.
     """
-    folder = find_folder(word)
+    folder = find_folder(argument)
     if folder is not None:
         return folder
-    if word in ENVS:
-        return word
-    raise RunFolderError(f"{word} is neither a run folder nor an environment. {_hint(word, ENVS)}")
+    if argument in ENVS:
+        return argument
+    raise RunFolderError(
+        f"{argument} is neither a run folder nor an environment. {_hint(argument, ENVS)}"
+    )
 
 
-def find_folder(word: str) -> Path | None:
-    """The run folder a word means, or None if it means none."""
-    for folder in (Path(word), RUNS / word):
+def find_folder(argument: str) -> Path | None:
+    """The run folder for an argument; None if there is none."""
+    for folder in (Path(argument), RUNS / argument):
         if (folder / "config.toml").is_file():
             return folder
     return None
 
 
-def _hint(word: str, others: Iterable[str]) -> str:
+def _hint(argument: str, others: Iterable[str]) -> str:
     names = [str(path) for path in run_folders()] + list(others)
-    return nearest(word, names) if names else "There are no runs yet; `brisk train` makes one."
+    return (
+        nearest(argument, names) if names else "There are no runs yet; `brisk train` creates one."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedArgs:
+    """The parsed arguments of `eval` and `play`."""
+
+    target: Path | str
+    """A run folder, or the name of an environment."""
+    options: Any
+    """The command's own settings."""
+    env_config: Any
+    """Settings of the environment, if the target is one."""
+    args: argparse.Namespace
+
+
+def parse_args(parser: Parser, argv: list[str], options: type) -> ParsedArgs:
+    """Parse a target, the command's own flags and, for an environment, its flags.
+
+    Args:
+        parser: A parser that has the command's other flags already.
+        argv: The arguments after the command's name.
+        options: Config class of the command's own flags.
+    """
+    text = "run folder (or its name under runs/), or an environment"
+    parser.add_argument("TARGET", metavar="RUN|ENV", help=text)
+    add_flags(parser, options)
+    target = _target(parser, argv)
+    classes = {"": options}
+    if isinstance(target, str):
+        classes["env_config"] = env_config_class(target)
+        group = parser.add_argument_group(f"environment {target}")
+        add_flags(group, classes["env_config"], section="env_config")
+    args = parser.parse(argv)
+    layer = flag_layer(args, classes)
+    chosen, problems = try_build(options, layer.values)
+    env: Any = None
+    if isinstance(target, str):
+        env, more = try_build(classes["env_config"], layer.table("env_config"))
+        problems += more
+    if problems:
+        raise config_error(problems)
+    assert target is not None
+    return ParsedArgs(target, chosen, env, args)
+
+
+def load_agent(parsed: ParsedArgs, player: str, seed: int) -> tuple[Agent, str]:
+    """The policy of a run or the player of an environment, and its name.
+
+    Raises:
+        ConfigError: A player was given for a run, or the environment has no such player.
+    """
+    from briskrl.training.evaluate import Agent, load_policy
+
+    if isinstance(parsed.target, Path):
+        if player != "auto":
+            raise ConfigError(
+                f"--player {player} is for environments; {parsed.target} has its own policy."
+            )
+        return load_policy(parsed.target), str(parsed.target)
+    env, config = parsed.target, parsed.env_config
+    players = ENVS.get(env).players
+    if player == "auto":
+        player = next(iter(players), RANDOM)
+    if player == RANDOM:
+        return Agent(RandomPolicy(env, config, seed), env, config), player
+    if player not in players:
+        known = nearest(player, [*players, RANDOM])
+        raise ConfigError(f"The environment {env!r} has no player {player!r}. {known}")
+    chosen = players[player]
+    return Agent(chosen.policy(), env, replace(config, **chosen.needs)), player
+
+
+def _target(parser: Parser, argv: list[str]) -> Path | str | None:
+    """The target among the arguments; None if there is only a request for help."""
+    words = [word for word in argv if word not in ("-h", "--help")]
+    if words != argv:
+        plain = [word for word in words if not word.startswith("-")]
+        return find_target(plain[0]) if plain else None
+    return find_target(parser.parse_known_args(argv)[0].TARGET)
+
+
+class RandomPolicy:
+    """Takes every legal action with equal probability."""
+
+    restart = None
+
+    def __init__(self, env: str, config: Any, seed: int) -> None:
+        from briskrl.core.rng import Streams
+        from briskrl.envs.make import make_env
+
+        probe = make_env(env, 1, config=config, hold_ended=True)
+        self._action = probe.env_spec.action
+        probe.close()
+        self._rng = Streams(seed)["random player"]
+
+    def fitted(self, spec: EnvSpec) -> RandomPolicy:
+        """Itself: a random player fits every environment of the same action space."""
+        return self
+
+    def act(self, obs: Array, mask: Bools | None) -> Array:
+        """Actions (N,) or (N, D) for observations (N, *obs)."""
+        import numpy as np
+
+        from briskrl.core.spec import BoxSpec, DiscreteSpec, MultiDiscreteSpec
+
+        action, count = self._action, len(obs)
+        if isinstance(action, BoxSpec):
+            # There is no uniform distribution without bounds; a few units are as good as any.
+            low, high = max(action.low, -10.0), min(action.high, 10.0)
+            return self._rng.uniform(low, high, (count, *action.shape)).astype(np.float32)
+        if isinstance(action, MultiDiscreteSpec):
+            return self._rng.integers(0, action.nvec, (count, len(action.nvec)))
+        if mask is None and isinstance(action, DiscreteSpec):
+            return self._rng.integers(0, action.n, count)
+        legal = np.ones((count, action.n), np.bool_) if mask is None else mask
+        # If a row has no legal action, any may be taken.
+        legal = np.where(legal.any(1, keepdims=True), legal, True)
+        weights = self._rng.random(legal.shape) * legal
+        if isinstance(action, DiscreteSpec):
+            best: Array = weights.argmax(1)
+            return best
+        order = np.argsort(-weights, axis=1)[:, : action.k]
+        several: Array = np.full((count, action.k), -1)
+        several[:, : order.shape[1]] = np.where(np.take_along_axis(legal, order, axis=1), order, -1)
+        return several

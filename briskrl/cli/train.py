@@ -1,7 +1,7 @@
-"""`brisk train`: one run from defaults, files and flags.
+"""`brisk train`: train an agent with settings from defaults, files and flags.
 
-Words are read twice. The first reading knows the flags of every registered environment and
-algorithm and only finds out which of them are meant; the second knows exactly theirs.
+Arguments are parsed twice. The first pass knows the flags of all environments and algorithms and
+only finds out which environment and algorithm are selected; the second pass knows exactly theirs.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import algo_config_class, env_config_class, resolve
 
 OWN = "own"
-"""Section of the flags of commands that take those of training besides."""
+"""Section of a command's own flags, for commands that also take the flags of training."""
 
 RESERVED = ("--help", "--config", "--print-config", "--json")
-"""Flags of the command itself, which no config class may use."""
+"""Flags of the command itself; no config class may use them."""
 
 EXAMPLES = """\
 examples:
@@ -36,22 +36,23 @@ examples:
   brisk train --config runs/NAME/config.toml --run-dir runs/again
   brisk train snake --algo c51 --print-config > my.toml
 
-Files are TOML, JSON or YAML; `--config` may be repeated, later files win, flags win over files.
-Ctrl-C saves and prints the command that continues."""
+Files are TOML, JSON or YAML. `--config` may be repeated; later files override earlier ones, and
+flags override files. Ctrl-C saves a checkpoint and prints the command that resumes the run.
+Names from Stable-Baselines3 and CleanRL work too, such as --learning-rate and --total-timesteps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What a first look at the words tells."""
+class Selection:
+    """The environment and algorithm that the arguments select, and the files they name."""
 
     env: str | None
-    """None if neither the words nor a file name an environment."""
+    """None if neither the arguments nor a file name an environment."""
     algo: str
     files: list[Layer]
 
 
 def run(argv: list[str]) -> int:
-    """Train, or print the settings that would be trained with."""
+    """Train, or print the merged settings."""
     config, args = parse_args(argv)
     if args.print_config:
         print(json.dumps(to_dict(config)) if args.json else to_toml(config).rstrip("\n"))
@@ -65,20 +66,20 @@ def run(argv: list[str]) -> int:
 def parse_args(
     argv: list[str], *, prog: str = "brisk train", own: type | None = None
 ) -> tuple[TrainConfig, argparse.Namespace]:
-    """The complete config that the words ask for, and the command's own flags.
+    """The complete config for the arguments, and the command's own flags.
 
     Args:
-        argv: The words after the command's name.
+        argv: The arguments after the command's name.
         prog: The command that takes the flags of training.
-        own: Config class of its further flags; what they say is in `own` of the second result.
+        own: Config class of its other flags; its object is the attribute `own` of the namespace.
 
     Raises:
-        BriskError: A flag, key, name or value cannot be used.
+        BriskError: A flag, key, name or value is invalid.
     """
-    choice = _look(argv, own)
-    parser = _parser(choice, prog, own)
+    selection = _select(argv, own)
+    parser = _parser(selection, prog, own)
     args = parser.parse(argv)
-    classes = _classes(choice.env or TrainConfig().env, choice.algo)
+    classes = _classes(selection.env or TrainConfig().env, selection.algo)
     flags = flag_layer(args, classes if own is None else classes | {OWN: own})
     if own is not None:
         args.own = build(own, flags.tables.pop(OWN, {}))
@@ -86,10 +87,10 @@ def parse_args(
         named = flags.values.setdefault("env", Setting(args.ENV, "ENV"))
         if named.value != args.ENV:
             raise ConfigError(f"Two environments: {args.ENV!r} and --env {named.value!r}.")
-    return resolve([*choice.files, flags]), args
+    return resolve([*selection.files, flags]), args
 
 
-def _look(argv: list[str], own: type | None) -> Choice:
+def _select(argv: list[str], own: type | None) -> Selection:
     parser = Parser("brisk train", "")
     _add_own(parser)
     if own is not None:
@@ -98,16 +99,16 @@ def _look(argv: list[str], own: type | None) -> Choice:
     for cls in _all_classes():
         add_flags(parser, cls, section=cls.__name__, taken=seen)
         seen |= set(parser._option_string_actions)
-    words = [word for word in argv if word not in ("-h", "--help")]
-    args, _ = parser.parse_known_args(words)
+    without_help = [word for word in argv if word not in ("-h", "--help")]
+    args, _ = parser.parse_known_args(without_help)
     files = [read_file(path) for path in args.config]
     env = args.ENV or _named("env", args, files)
     algo = _named("algo", args, files) or TrainConfig().algo
-    return Choice(env=env, algo=algo, files=files)
+    return Selection(env=env, algo=algo, files=files)
 
 
 def _named(field: str, args: argparse.Namespace, files: list[Layer]) -> str | None:
-    """The name a flag or the last file gives; wrong types are left to the validator."""
+    """The name given by a flag or the last file; None if it is not a string."""
     flag = getattr(args, f"TrainConfig:{field}", None)
     given = [layer.values[field].value for layer in files if field in layer.values]
     name = flag if flag is not None else (given[-1] if given else None)
@@ -129,22 +130,22 @@ def _classes(env: str, algo: str) -> dict[str, type]:
     if twice:
         raise BriskError(
             f"The environment {env!r} and the algorithm {algo!r} cannot be used together on the "
-            f"command line: both or the run define {', '.join(twice)}."
+            f"command line: more than one of them or the run defines {', '.join(twice)}."
         )
     return found
 
 
-def _parser(choice: Choice, prog: str, own: type | None) -> Parser:
-    env, algo = choice.env or TrainConfig().env, choice.algo
+def _parser(selection: Selection, prog: str, own: type | None) -> Parser:
+    env, algo = selection.env or TrainConfig().env, selection.algo
     classes = _classes(env, algo)
-    parser = Parser(prog, _description(choice), EXAMPLES)
+    parser = Parser(prog, _description(selection), EXAMPLES)
     _add_own(parser)
     if own is not None:
         add_flags(parser, own, section=OWN)
     group = parser.add_argument_group("run")
     add_flags(group, classes[""], preset=ALGOS.get(algo).run_preset, preset_name=algo)
-    # Without an environment the help stays short; the flags work all the same.
-    hidden = choice.env is None
+    # Without an environment the help is short, but the flags still work.
+    hidden = selection.env is None
     group = parser.add_argument_group(f"environment {env}")
     add_flags(group, classes["env_config"], section="env_config", hidden=hidden)
     add_flags(
@@ -159,8 +160,8 @@ def _parser(choice: Choice, prog: str, own: type | None) -> Parser:
 
 
 def _add_own(parser: Parser) -> None:
-    parser.usage = "brisk train ENV [options]"
-    parser.add_argument("ENV", nargs="?", help="environment; may be left to a file")
+    parser.usage = f"{parser.prog} ENV [options]"
+    parser.add_argument("ENV", nargs="?", help="environment; may be given in a file instead")
     parser.add_argument(
         "--config",
         action="append",
@@ -169,7 +170,7 @@ def _add_own(parser: Parser) -> None:
         help="read settings from a .toml, .json or .yaml file; may be repeated",
     )
     parser.add_argument(
-        "--print-config", action="store_true", help="print the merged settings as TOML and stop"
+        "--print-config", action="store_true", help="print the merged settings as TOML and exit"
     )
     parser.add_argument(
         "--json",
@@ -178,14 +179,14 @@ def _add_own(parser: Parser) -> None:
     )
 
 
-def _description(choice: Choice) -> str:
+def _description(selection: Selection) -> str:
     envs = format_columns([(name, ENVS.get(name).summary) for name in ENVS])
     algos = format_columns([(name, ALGOS.get(name).summary) for name in ALGOS])
-    if choice.env is None:
-        more = "Options of both: brisk train snake --algo rainbow --help"
+    if selection.env is None:
+        more = "To list the options of one combination: brisk train snake --algo rainbow --help"
     else:
-        more = f"Below: the run, the environment {choice.env}, the algorithm {choice.algo}."
+        more = f"Options of the run, the environment {selection.env} and {selection.algo} follow."
     return (
-        "Train an agent. The run folder keeps everything: settings, metrics, checkpoints, policy."
+        "Train an agent. The run folder holds its settings, metrics, checkpoints and policy."
         f"\n\nenvironments:\n{envs}\n\nalgorithms (--algo):\n{algos}\n\n{more}"
     )

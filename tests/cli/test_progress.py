@@ -82,7 +82,7 @@ class Terminal(StringIO):
 
 def test_the_title_counts_the_thread_that_learns_meanwhile() -> None:
     told = title(replace(INFO, threads=2, overlap=True, resumed=True))
-    place = "256 envs, cpu, 2 threads and one that learns meanwhile"
+    place = "256 envs, cpu, 2 threads and a learner thread"
     assert told == f"dqn on snake: {place}, resumed, in runs/my run"
 
 
@@ -134,7 +134,7 @@ def test_the_summary_says_what_to_try_next_with_names_quoted_for_the_shell() -> 
 
 def test_the_summary_tells_how_to_measure_a_machine_that_never_was() -> None:
     told = summary(replace(RESULT, machine_gflops=None, machine_fraction=None), None)
-    assert "32.7 GFLOP/s of CPU; brisk bench machine tells what could be had" in told
+    assert "32.7 GFLOP/s of CPU; brisk bench machine measures the peak" in told
 
 
 def test_the_summary_claims_no_rate_for_what_an_accelerator_computed() -> None:
@@ -146,7 +146,7 @@ def test_the_summary_claims_no_rate_for_what_an_accelerator_computed() -> None:
 def test_the_summary_of_a_finished_run_tells_the_score_over_fresh_games() -> None:
     played = EvalResult(256, 180.0, 40.0, 19.5, 4.0, 41.0, 0.0, 150.0, 0)
     told = summary(RESULT, played)
-    assert "score 19.50 on average, 41.00 at best, over 256 fresh games" in told
+    assert "score 19.50 on average, 41.00 at best, over 256 new episodes" in told
     assert "training episodes" not in told
 
 

@@ -102,7 +102,7 @@ def test_a_run_folder_that_exists_is_refused_and_left_alone(trained: Trained, br
         (("snake", "--height", "3"), "height = 3 (--height) must be an integer from 4 to 64"),
         (("snake", "--steps", "many"), "steps = 'many' (--steps) must be an integer"),
         (("snake", "--lr"), "expected one argument"),
-        (("snake", "ladder"), "one word too many: 'ladder'"),
+        (("snake", "ladder"), "unexpected argument 'ladder'"),
     ],
 )
 def test_mistakes_are_one_paragraph_exit_2_and_write_nothing(

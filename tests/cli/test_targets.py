@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.cli.eval_targets import RandomPolicy
+from briskrl.cli.targets import RandomPolicy
 from briskrl.core.types import StepBuffers
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.env import WildfireVecEnv
