@@ -1,7 +1,7 @@
-"""Faults planted in loops: the first finding names the right one.
+"""The first finding names a planted fault.
 
-The quick ones run always; both sets of twelve, three times each and beside a busy core, are slow
-tests. `python benchmarks/planted_faults.py` also compares promised gains with long runs.
+A few quick faults are tested always; both sets of twelve, three times each and with a busy core,
+are slow tests. `python benchmarks/planted_faults.py` also compares predicted gains with long runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUICK = {
     "many updates": 12.0,
     "updates by a while loop": 6.0,
 }
-"""Faults that show in so many seconds."""
+"""Faults that are found within a few seconds, with their budgets."""
 SECONDS = 20.0
 ALL = [fault for faults in SETS.values() for fault in faults]
 WELL = [fault for faults in HEALTHY.values() for fault in faults]
@@ -40,7 +40,7 @@ def named(faults: tuple[Fault, ...], folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("fault", [p for p in ALL if p.name in QUICK], ids=lambda p: p.name)
-def test_the_first_finding_names_a_plain_fault(fault: Fault, tmp_path: Path) -> None:
+def test_the_first_finding_names_an_obvious_fault(fault: Fault, tmp_path: Path) -> None:
     assert names_the_fault(fault, tmp_path, QUICK[fault.name])
 
 
@@ -62,7 +62,9 @@ def test_the_first_finding_names_the_fault_in_eleven_of_twelve(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("faults", SETS.values(), ids=SETS)
-def test_the_same_beside_a_busy_core(faults: tuple[Fault, ...], tmp_path: Path) -> None:
+def test_the_first_finding_names_the_fault_with_a_busy_core(
+    faults: tuple[Fault, ...], tmp_path: Path
+) -> None:
     with busy_core():
         right = named(faults, tmp_path)
     assert len(right) >= 11, f"right: {right}"
@@ -70,13 +72,13 @@ def test_the_same_beside_a_busy_core(faults: tuple[Fault, ...], tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", WELL, ids=lambda p: p.name)
-def test_in_a_loop_without_a_fault_nothing_is_invented(fault: Fault, tmp_path: Path) -> None:
+def test_a_healthy_loop_has_no_findings(fault: Fault, tmp_path: Path) -> None:
     with torch_threads(1):
         found = fault.examine(tmp_path, SECONDS).findings
     assert {finding.cause for finding in found} <= set(fault.causes)
 
 
 @pytest.mark.slow
-def test_the_faults_of_the_slow_loop_are_found() -> None:
+def test_the_faults_of_the_legacy_loop_are_found() -> None:
     found = [finding.cause for finding in examine(LegacyTarget(), budget_s=60).findings]
     assert {"updates", "flood", "store"} <= set(found)

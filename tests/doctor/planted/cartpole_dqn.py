@@ -1,7 +1,7 @@
-"""A user's DQN on Gymnasium's CartPole, written by hand in torch, in which faults can be planted.
+"""A hand-written DQN in torch on Gymnasium's CartPole, with optional faults.
 
 Sixteen environments are stepped one after another, as most scripts do; one update follows every
-vector step. Clean, only the network and the environments take time.
+vector step. Without a fault, only the network and the environments take time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NUM_ENVS, OBS, CAPACITY, BATCH = 16, 4, 20_000, 64
 
 
 class Lidar(gymnasium.Wrapper[np.ndarray, int, np.ndarray, int]):
-    """Rays from the cart to the pole, traced in plain Python; nobody looks at them."""
+    """Rays from the cart to the pole, traced in plain Python; the result is not used."""
 
     def step(self, action: int) -> tuple[np.ndarray, Any, bool, bool, dict[str, Any]]:
         obs, reward, ended, cut, info = self.env.step(action)
@@ -75,7 +75,7 @@ class CartPoleDQN:
         self._seen: list[dict[str, float]] = []
 
     def iterate(self) -> None:
-        """Act, step, store, learn, count."""
+        """Act, step, store, update, count."""
         with self.timer["act"]:
             actions = self._act()
         with self.timer["env"]:
@@ -132,10 +132,10 @@ class CartPoleDQN:
 
     def _update(self, states: torch.Tensor, others: torch.Tensor, nexts: torch.Tensor) -> None:
         with torch.no_grad():
-            follow = self._target(nexts).max(1).values
-            goal = others[:, 1] + 0.99 * (1 - others[:, 2]) * follow
+            next_value = self._target(nexts).max(1).values
+            target = others[:, 1] + 0.99 * (1 - others[:, 2]) * next_value
         value = self._online(states).gather(1, others[:, :1].long()).squeeze(1)
-        loss = nn.functional.smooth_l1_loss(value, goal)
+        loss = nn.functional.smooth_l1_loss(value, target)
         self._adam.zero_grad()
         loss.backward()
         self._adam.step()

@@ -1,4 +1,4 @@
-"""Environments of Gymnasium that are slow, each in its way."""
+"""Slow Gymnasium environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a planted fault is: a loop that has it, the names that are right for it, and its cure."""
+"""A planted fault: a loop that has it, the correct names for it, and the fixed loop."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from briskrl.doctor.train_target import TrainTarget
 from briskrl.training.config import TrainConfig
 
 
-class Hand(Protocol):
-    """A hand-written loop."""
+class HandWrittenLoop(Protocol):
+    """A hand-written training loop."""
 
     timer: PhaseTimer
     num_envs: int
@@ -42,53 +42,53 @@ class Hand(Protocol):
         ...
 
 
-MakeHand = Callable[[Path], Hand]
-"""A hand-written loop that keeps its files in a folder."""
+MakeLoop = Callable[[Path], HandWrittenLoop]
+"""Builds a hand-written loop that keeps its files in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One slow-down, or a loop without any."""
+    """One slowdown, or a healthy loop."""
 
     name: str
     causes: tuple[str, ...]
-    """Names for it that are right; of a healthy loop, what may be found all the same."""
-    loop: MakeHand | TrainConfig
-    """The loop that has it: somebody's, or a training of ours."""
-    cured: MakeHand | None = None
-    """Somebody's loop with the advice taken; None if taking it needs no other code."""
+    """Correct causes; for a healthy loop, causes that may be found anyway."""
+    loop: MakeLoop | TrainConfig
+    """The loop with the fault: hand-written, or a training of briskrl."""
+    fixed: MakeLoop | None = None
+    """The hand-written loop without the fault; None if the fix is a setting."""
     around: Callable[[Path], AbstractContextManager[None]] = lambda folder: nullcontext()
-    """What surrounds the loop while it has the fault."""
+    """Context in which the loop has the fault."""
 
     def examine(self, folder: Path, seconds: float) -> Report:
-        """The report on the loop."""
+        """Examine the loop."""
         give_back_memory()
         with self.around(folder):
             if isinstance(self.loop, TrainConfig):
                 return examine(TrainTarget(self.loop), budget_s=seconds)
-            with closing(self.loop(folder)) as hand:
+            with closing(self.loop(folder)) as loop:
                 return diagnose(
-                    hand.iterate,
-                    hand.timer,
-                    num_envs=hand.num_envs,
-                    episodes=lambda: hand.episodes,
-                    obs_size=hand.obs_size,
+                    loop.iterate,
+                    loop.timer,
+                    num_envs=loop.num_envs,
+                    episodes=lambda: loop.episodes,
+                    obs_size=loop.obs_size,
                     seconds=seconds,
                     name=self.name,
                 )
 
     def is_named_by(self, report: Report) -> bool:
-        """Whether the first finding is right."""
+        """Whether the first finding is correct."""
         return bool(report.findings) and report.findings[0].cause in self.causes
 
     def open(self, folder: Path) -> Loop:
-        """The loop with the fault; what surrounds it is the caller's."""
+        """Build the loop with the fault; the caller enters `around`."""
         if isinstance(self.loop, TrainConfig):
             return TrainTarget(self.loop).open()
         return as_loop(self.loop(folder))
 
-    def open_cured(self, folder: Path, found: Finding) -> Loop:
-        """The loop with the advice of a finding taken."""
+    def open_fixed(self, folder: Path, found: Finding) -> Loop:
+        """Build the loop with the advice of a finding applied."""
         if isinstance(self.loop, TrainConfig):
             return TrainTarget(self.loop).open_with(found.changes)
         if found.cause == "denormals":
@@ -101,21 +101,21 @@ class Fault:
             switch = torch.set_num_threads
             now = torch.get_num_threads()
             return ModifiedLoop(loop, partial(_call, switch, advised), partial(_call, switch, now))
-        assert self.cured is not None, f"{self.name} has no cure"
-        return as_loop(self.cured(folder))
+        assert self.fixed is not None, f"{self.name} has no fixed loop"
+        return as_loop(self.fixed(folder))
 
 
 def give_back_memory() -> None:
-    """Return what earlier loops have freed to the system; a leak would fill that first."""
+    """Return freed memory to the system; otherwise a leak would fill it first."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is not None:
         trim(0)
 
 
-def as_loop(hand: Hand) -> CallLoop:
-    """A hand-written loop as the doctor sees it."""
-    return CallLoop(hand.iterate, hand.timer, hand.num_envs, lambda: hand.episodes)
+def as_loop(loop: HandWrittenLoop) -> CallLoop:
+    """A hand-written loop with the interface of the doctor."""
+    return CallLoop(loop.iterate, loop.timer, loop.num_envs, lambda: loop.episodes)
 
 
 def _call(switch: Callable[..., object], value: object) -> None:

@@ -1,6 +1,6 @@
-"""The first set of faults: one hand-written loop, and configs of ours.
+"""Development set of faults: one hand-written loop, and configs of briskrl.
 
-How strong they are and where the doctor's findings begin was settled on these very faults.
+The strength of the faults and the thresholds of the doctor were chosen on this set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _gym(backend: str, num_envs: int = 8, **env: float) -> TrainConfig:
 
 
 def _sample_loop(fault: str, *causes: str) -> Fault:
-    return Fault(fault, causes or (fault,), partial(SampleLoop, fault=fault), cured=SampleLoop)
+    return Fault(fault, causes or (fault,), partial(SampleLoop, fault=fault), fixed=SampleLoop)
 
 
 DEV = (
@@ -44,7 +44,7 @@ DEV = (
         "print",
         ("write-per-step", "console"),
         partial(SampleLoop, fault="print"),
-        cured=SampleLoop,
+        fixed=SampleLoop,
         around=console,
     ),
     Fault(

@@ -1,13 +1,12 @@
-"""A second set of planted faults, in other loops, by other mechanisms, set without the doctor.
+"""Held-out set of faults: other loops and other mechanisms, chosen without the doctor.
 
-What was settled before the doctor saw any of these loops, and how:
+Fixed before the doctor examined any of these loops:
 
-- each fault makes its loop at least 1.3 times as slow as the loop without it, by a stopwatch and in
-  turns, on the two-core machine where this was written; for a history that grows, over its first
-  ten seconds;
-- two kinds cannot: the leak keeps at least 4.5 MB per second, 16 GB within an hour; the slow start
-  takes at least 1.5 seconds that the other loop does not;
-- which names are right follows from what docs/background/doctor-methods.md says that they mean.
+- each fault makes its loop at least 1.3 times as slow as the loop without it, measured in turns on
+  a two-core machine; for a history that grows, over its first ten seconds;
+- two kinds are exceptions: the leak keeps at least 4.5 MB per second, 16 GB within an hour; the
+  slow start takes at least 1.5 seconds more than the healthy loop;
+- the correct causes follow from their definitions in docs/background/doctor-methods.md.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ UNEVEN = TrainConfig(
     env_config=GymConfig(backend="process", workers=12, packages=(PACKAGE,)),
     algo_config=DQNConfig(batch_size=64, buffer_size=8192, learning_starts=128),
 )
-"""DQN on environments that load levels, one worker each and all in step."""
+"""DQN on environments that load levels, with one synchronous worker each."""
 
 TINY = TrainConfig(
     env="cartpole",
@@ -44,11 +43,11 @@ TINY = TrainConfig(
 
 
 def _dqn(name: str, cause: str, fault: str) -> Fault:
-    return Fault(name, (cause,), partial(CartPoleDQN, fault=fault), cured=CartPoleDQN)
+    return Fault(name, (cause,), partial(CartPoleDQN, fault=fault), fixed=CartPoleDQN)
 
 
 def _a2c(name: str, cause: str, fault: str) -> Fault:
-    return Fault(name, (cause,), partial(NumpyA2C, fault=fault), cured=NumpyA2C)
+    return Fault(name, (cause,), partial(NumpyA2C, fault=fault), fixed=NumpyA2C)
 
 
 HELDOUT = (
@@ -57,7 +56,7 @@ HELDOUT = (
         "updates by a while loop",
         ("updates",),
         partial(CartPoleDQN, fault="updates"),
-        cured=partial(CartPoleDQN, ratio=1.0),
+        fixed=partial(CartPoleDQN, ratio=1.0),
     ),
     _dqn("rays in plain Python", "env", "lidar"),
     Fault("levels that load", ("uneven-env",), UNEVEN),
@@ -66,7 +65,7 @@ HELDOUT = (
         "a log line per step",
         ("write-per-step", "console"),
         partial(NumpyA2C, fault="lines"),
-        cured=NumpyA2C,
+        fixed=NumpyA2C,
         around=console,
     ),
     Fault(
@@ -81,12 +80,12 @@ HELDOUT = (
     Fault("minibatches of 8", ("small-batch",), TINY),
     _a2c("moments stuck", "denormals", "moments"),
 )
-"""Twelve slow-downs, each with the names that are right for it."""
+"""Twelve slowdowns with their correct causes."""
 
 HELDOUT_HEALTHY = (
     Fault("DQN by hand", ("env",), CartPoleDQN),
     Fault("actor-critic by hand", (), NumpyA2C),
-    Fault("PPO of ours", ("threads",), TrainConfig(env="cartpole", algo="ppo")),
+    Fault("PPO of briskrl", ("threads",), TrainConfig(env="cartpole", algo="ppo")),
 )
-"""Loops without a fault. Gymnasium's environments take a large part of the first, and the last
-leaves a second core idle where there is one."""
+"""Healthy loops. Gymnasium environments take a large part of the first, and the last leaves a
+second core idle if there is one."""

@@ -1,7 +1,7 @@
-"""A user's actor-critic over a vector environment in NumPy, in which faults can be planted.
+"""A hand-written actor-critic over a vector environment in NumPy, with optional faults.
 
-One iteration is a rollout of 16 steps in 32 environments and one update on all of it. The places
-that an agent stands on have learnt features of their own, a table whose Adam is written by hand.
+One iteration is a rollout of 16 steps in 32 environments and one update on all of it. Every cell of
+the map has learned features, a table with a hand-written Adam.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from briskrl.core.phase import PhaseTimer
 NUM_ENVS, STEPS, SIDE, FLOORS, OBS, ACTIONS, GAMMA = 32, 16, 32, 8, 34, 4, 0.97
 RECENT = 100
 STUCK = 5e-43
-"""Where a float32 that shrinks by a tenth again and again stays for good: rounding holds it."""
+"""A denormal float32 that stays constant when multiplied by 0.9 repeatedly, due to rounding."""
 
 
 class Rooms:
-    """N walkers that look for the middle of a floor; a walk ends there or by chance.
+    """N walkers that search the center of a floor; a walk ends there or at random.
 
-    The house has eight floors of 32 x 32. Only the lowest is walked on now.
+    There are eight floors of 32 x 32 cells; only the lowest is used.
     """
 
     num_places = FLOORS * SIDE * SIDE
@@ -38,7 +38,7 @@ class Rooms:
         self.at = self._rng.integers(0, SIDE, (NUM_ENVS, 2))
 
     def places(self) -> np.ndarray:
-        """Numbers of the cells, (N,)."""
+        """Cell indices, (N,)."""
         return self.at[:, 0] * SIDE + self.at[:, 1]
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -52,7 +52,7 @@ class Rooms:
 
 
 class HandAdam:
-    """Adam as papers write it, over one tensor."""
+    """A hand-written Adam for one tensor."""
 
     def __init__(self, weights: torch.Tensor, moment: float) -> None:
         self._weights = weights
@@ -60,7 +60,7 @@ class HandAdam:
         self._second = torch.full_like(weights, moment)
 
     def step(self) -> None:
-        """Follow the gradient."""
+        """Apply one update."""
         gradient = self._weights.grad
         assert gradient is not None
         self._first.mul_(0.9).add_(gradient, alpha=0.1)
@@ -73,8 +73,7 @@ class NumpyA2C:
     """The loop; `fault` names its one fault.
 
     Faults: results (rewritten and synced per episode), lines (one logged per environment and step),
-    graphs (kept for ever), compile (kernels at their first call), moments (stuck at tiny numbers),
-    or none.
+    graphs (never freed), compile (kernels at their first call), moments (denormal), or none.
     """
 
     num_envs, obs_size = NUM_ENVS * STEPS, OBS
@@ -124,7 +123,7 @@ class NumpyA2C:
             self._update(places, spots, actions, self._run_kernels(rewards, last))
 
     def close(self) -> None:
-        """Forget what was kept."""
+        """Drop the kept graphs."""
         self._kept.clear()
 
     def _forward(self, places: np.ndarray, spots: np.ndarray) -> torch.Tensor:
@@ -156,11 +155,11 @@ class NumpyA2C:
         self, places: np.ndarray, spots: np.ndarray, actions: np.ndarray, returns: np.ndarray
     ) -> None:
         out = self._forward(places.reshape(-1), spots.reshape(-1, 2))
-        goal = torch.from_numpy(returns.reshape(-1))
-        chances = torch.log_softmax(out[:, :ACTIONS], dim=1)
-        chosen = chances.gather(1, torch.from_numpy(actions.reshape(-1, 1))).squeeze(1)
+        target = torch.from_numpy(returns.reshape(-1))
+        log_probs = torch.log_softmax(out[:, :ACTIONS], dim=1)
+        chosen = log_probs.gather(1, torch.from_numpy(actions.reshape(-1, 1))).squeeze(1)
         value = out[:, ACTIONS]
-        loss = (value - goal).pow(2).mean() - (chosen * (goal - value.detach())).mean()
+        loss = (value - target).pow(2).mean() - (chosen * (target - value.detach())).mean()
         self._adam.zero_grad()
         loss.backward()
         self._adam.step()

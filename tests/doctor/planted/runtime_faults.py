@@ -1,4 +1,4 @@
-"""What surrounds planted loops: consoles, threads, and another process on a core."""
+"""Contexts of planted faults: a console, and a process that keeps a core busy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def console(folder: Path) -> Iterator[None]:
-    """A console that takes what is printed; if nobody did, printing would cost nothing."""
+    """Redirect standard output and error to files, so that printing has a real cost."""
     before = sys.stdout, sys.stderr
     with (folder / "out").open("w") as out, (folder / "errors").open("w") as errors:
         sys.stdout, sys.stderr = out, errors

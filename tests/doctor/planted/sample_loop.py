@@ -1,7 +1,6 @@
-"""A hand-written training loop as users bring them, in which faults can be planted.
+"""A hand-written vectorized DQN in NumPy and torch, with optional faults.
 
-Clean, it is an ordinary vectorized DQN in NumPy and torch: nothing in it is worth changing. Each
-fault is one habit that real loops have.
+Without a fault nothing in it is worth changing. Each fault is common in real loops.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ OBS, ACTIONS, CAPACITY, BATCH = 16, 4, 8192, 64
 
 
 class Games:
-    """N walks along a corridor that end now and then; all in NumPy."""
+    """N random walks that end at random; all in NumPy."""
 
     def __init__(self, num_envs: int) -> None:
         self._rng = np.random.default_rng(0)
@@ -68,7 +67,7 @@ class SampleLoop:
         self._scratch = np.empty_like(self._moments)
 
     def iterate(self) -> None:
-        """Act, step, store, learn twice, log."""
+        """Act, step, store, update twice, log."""
         self._iterations += 1
         if self._fault == "cold-start" and self._iterations <= 40:
             _spin(0.05)

@@ -1,4 +1,4 @@
-"""All planted faults by set, and the loops without any."""
+"""All planted faults by set, and the healthy loops."""
 
 from __future__ import annotations
 
