@@ -9,12 +9,13 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 
-import briskrl  # noqa: F401  (registers the ids)
+import briskrl
 
 
 def main(iterations: int = 150, num_envs: int = 256, horizon: int = 64) -> float:
     """Train a linear softmax policy; returns the mean episode length at the end."""
-    envs = gymnasium.make_vec("BriskCartPole-v1", num_envs=num_envs)
+    briskrl.register_envs()
+    envs = gymnasium.make_vec("briskrl/CartPole-v1", num_envs=num_envs)
     rng = np.random.default_rng(0)
     weights = np.zeros((5, 2))
     obs, _ = envs.reset(seed=0)
