@@ -100,12 +100,12 @@ def with_advantages(settings=None, env=None, *, size=48, **options):
 
 
 def parameters(agent: PPO) -> np.ndarray:
-    return agent.parts.flat.values.numpy().copy()
+    return agent.model.flat.values.numpy().copy()
 
 
 def move(agent: PPO, scale=0.1, seed=5) -> None:
     """Change all parameters a little, so that the policy is no longer the one that acted."""
     generator = torch.Generator().manual_seed(seed)
-    values = agent.parts.flat.values
+    values = agent.model.flat.values
     values += scale * torch.randn(len(values), generator=generator).to(values.dtype)
     agent.engines.now.refresh()

@@ -50,7 +50,7 @@ def random_batch(env: EnvSpec, updates: int, batch_size: int = 8, seed: int = 0)
 
 
 def parameters(algo: DQN) -> np.ndarray:
-    return algo.parts.online_flat.values.numpy().copy()
+    return algo.model.online_flat.values.numpy().copy()
 
 
 def forward(network, obs) -> np.ndarray:
@@ -60,7 +60,7 @@ def forward(network, obs) -> np.ndarray:
 
 def move_target(algo: DQN, scale: float = 0.3, seed: int = 7) -> None:
     """Change the target network, so that it is not the online network any more."""
-    values = algo.parts.target_flat.values
+    values = algo.model.target_flat.values
     noise = torch.randn(len(values), generator=torch.Generator().manual_seed(seed))
     values += scale * noise.to(values.dtype)
     algo.engines.now.refresh()

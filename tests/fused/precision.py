@@ -66,7 +66,7 @@ def distance(got: Tensor, expected: Tensor) -> float:
 
 def value_gradient(algo: DQN, batch: Batch, k: int = 0) -> tuple[Tensor, Tensor]:
     """The flat gradient of update k, and the sizes of the errors (B,)."""
-    parts, config = algo.parts, algo.config
+    parts, config = algo.model, algo.config
     if config.noisy:
         state = parts.noise.get_state()
         parts.online.set_noise(parts.online.draw_noise(parts.noise))
@@ -99,7 +99,7 @@ def policy_gradient(
     agent: PPO, batch: Minibatch, advantage: np.ndarray
 ) -> tuple[Tensor, PolicyTerms]:
     """The flat gradient of a minibatch's mean loss, and the loss's parts."""
-    parts, config = agent.parts, agent.config
+    parts, config = agent.model, agent.config
     mask = None if batch.mask is None else torch.from_numpy(batch.mask)
     obs, action, old_log_prob, weight, old_value, returns = (
         torch.from_numpy(getattr(batch, name))

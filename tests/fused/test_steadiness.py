@@ -87,7 +87,7 @@ def test_moments_that_have_decayed_to_denormals_do_not_slow_an_update():
     )
     batch = transitions.random_batch(env, 10, 1)
     batch.weight[...] = 0
-    adam = algo.parts.guard.adam
+    adam = algo.model.optimizer.adam
     times: dict[float, list[float]] = {0.0: [], 1e-40: []}
     algo.update(batch, 10, Counters())
     for _ in range(30):
@@ -102,10 +102,10 @@ def test_moments_that_have_decayed_to_denormals_do_not_slow_an_update():
 def test_denormals_are_flushed_within_an_update_and_not_beyond():
     algo = transitions.make(transitions.small(), engine="fused")
     batch = transitions.random_batch(transitions.spec(), 1)
-    algo.parts.guard.adam.mean.fill_(1e-40)
+    algo.model.optimizer.adam.mean.fill_(1e-40)
     batch.weight[...] = 0
     algo.update(batch, 1, Counters())
-    assert not algo.parts.guard.adam.mean.any()
+    assert not algo.model.optimizer.adam.mean.any()
     assert float(np.float32(1e-39) * np.float32(0.5)) > 0
     assert float(torch.tensor(1e-39) * 0.5) > 0
 
@@ -127,4 +127,4 @@ def test_ten_thousand_updates_take_the_same_time_from_first_to_last():
             median(best_of(lambda: algo.update(batch, 50, Counters())) for _ in range(10))
         )
     assert median(blocks[-5:]) < 1.5 * median(blocks[:5])
-    assert algo.parts.guard.adam.count == 10_000
+    assert algo.model.optimizer.adam.count == 10_000

@@ -131,7 +131,7 @@ def test_what_was_prefetched_is_used(prefetched):
 def test_what_was_prefetched_is_dropped_when_the_batch_changes(prefetched):
     algo, batch, native = prefetched
     first, other = batch.reward[0].copy(), 1 + batch.reward[0]
-    algo.engines.now.forget()
+    algo.engines.now.discard_precomputed()
     batch.reward[0] = other
     found = finish(algo, batch, native)
     batch.reward[0] = first

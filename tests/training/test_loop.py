@@ -190,7 +190,7 @@ def test_non_finite_losses_stop_the_run_and_keep_the_last_checkpoint(tmp_path):
 
     def poison(run):
         if run.trainer.counters.env_steps > 1000:
-            run.trainer.algo.parts.online_flat.values.fill_(float("nan"))
+            run.trainer.algo.model.online_flat.values.fill_(float("nan"))
 
     with pytest.raises(DivergedError, match="diverged_batch"):
         train(config, hooks=[poison])

@@ -67,7 +67,7 @@ def test_divergence_in_the_loop_is_told():
     found = trainer("per-dqn")
     while found.counters.updates == 0:
         found.iterate()
-    found.algo.parts.online_flat.values.fill_(np.nan)
+    found.algo.model.online_flat.values.fill_(np.nan)
     found.algo.engines.now.refresh()
     with pytest.raises(DivergedError):
         found.learner.learn(4)

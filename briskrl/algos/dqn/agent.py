@@ -86,7 +86,7 @@ class DQN:
         self, config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Compute
     ) -> None:
         self.config = config
-        self.parts = _build_parts(config, spec, streams, compute)
+        self.model = _build_model(config, spec, streams, compute)
         explore = _explorer(spec, streams)
         self._explore, self._compute = explore, compute
         self._inputs = spec.obs.size
@@ -94,9 +94,9 @@ class DQN:
         self._compiled_updates: DQNCompiledUpdates | None = None
         self.engines: Engines[DQNEngine] = Engines(
             compute,
-            torch=lambda: TorchDQNEngine(self.parts, explore, compute),
+            torch=lambda: TorchDQNEngine(self.model, explore, compute),
             fused=self._build_fused,
-            refusal=_fused_refusal(self.parts),
+            refusal=_fused_refusal(self.model),
         )
         self.updates = 0
         """Gradient updates done so far."""
@@ -105,7 +105,7 @@ class DQN:
     def _build_fused(self) -> FusedDQNEngine:
         compute = self._compute
         engine = FusedDQNEngine(
-            self.parts,
+            self.model,
             self._explore,
             self._inputs,
             threads=compute.threads,
@@ -144,7 +144,7 @@ class DQN:
     def behavior_cloning(self) -> Iterator[None]:
         """Imitate the actions in the memory while entered, with torch on the same networks."""
         self._cloning_engine = TorchDQNEngine(
-            self.parts, self._explore, self._compute, imitates=True
+            self.model, self._explore, self._compute, imitates=True
         )
         try:
             yield
@@ -154,13 +154,13 @@ class DQN:
 
     def flops(self, num_envs: int) -> Flops:
         """See Algorithm.flops."""
-        return value_flops(self.config, self.parts.online)
+        return value_flops(self.config, self.model.online)
 
     def progress(self, counters: Counters) -> dict[str, float]:
         """Mean loss and gradient norm since the last call, and the current epsilon."""
         engine = self._cloning_engine or self.engines.now
         figures = {"epsilon": self.epsilon(counters), **engine.drain()}
-        return {**figures, **self.parts.guard.drain()}
+        return {**figures, **self.model.optimizer.drain()}
 
     def refresh_target_by_steps(self, counters: Counters) -> None:
         """Copy the online network into the target network if the env steps ask for it."""
@@ -168,28 +168,28 @@ class DQN:
             return
         period, env_steps = self.config.target_every, counters.env_steps
         if env_steps // period > self._last_sync_step // period:
-            self.parts.copy_to_target()
+            self.model.copy_to_target()
             self.engines.now.refresh_target()
         self._last_sync_step = env_steps
 
     def state(self) -> dict[str, State]:
         """Networks, optimizer, noise and counters."""
-        parts = self.parts
-        optim = parts.guard.state()
-        optim.arrays |= parameters_of(parts.target, prefix="target.")
-        optim.arrays["noise"] = parts.noise.get_state().numpy().copy()
-        optim.arrays["acting_noise"] = parts.acting_noise.get_state().numpy().copy()
+        model = self.model
+        optim = model.optimizer.state()
+        optim.arrays |= parameters_of(model.target, prefix="target.")
+        optim.arrays["noise"] = model.noise.get_state().numpy().copy()
+        optim.arrays["acting_noise"] = model.acting_noise.get_state().numpy().copy()
         optim.scalars |= {"updates": self.updates, "last_sync_step": self._last_sync_step}
-        return {"model": State(parameters_of(parts.online)), "optim": optim}
+        return {"model": State(parameters_of(model.online)), "optim": optim}
 
     def load_state(self, state: dict[str, State]) -> None:
         """Continue from saved networks, optimizer, noise and counters."""
-        parts, optim = self.parts, state["optim"]
-        load_parameters(parts.online, state["model"].arrays)
-        load_parameters(parts.target, optim.arrays, prefix="target.")
-        parts.guard.load_state(optim)
-        parts.noise.set_state(torch.from_numpy(optim.arrays["noise"].copy()))
-        parts.acting_noise.set_state(torch.from_numpy(optim.arrays["acting_noise"].copy()))
+        model, optim = self.model, state["optim"]
+        load_parameters(model.online, state["model"].arrays)
+        load_parameters(model.target, optim.arrays, prefix="target.")
+        model.optimizer.load_state(optim)
+        model.noise.set_state(torch.from_numpy(optim.arrays["noise"].copy()))
+        model.acting_noise.set_state(torch.from_numpy(optim.arrays["acting_noise"].copy()))
         self.updates = optim.scalars["updates"]
         self._last_sync_step = optim.scalars["last_sync_step"]
         self.engines.now.refresh()
@@ -203,7 +203,7 @@ def _explorer(spec: EnvSpec, streams: Streams) -> EpsilonGreedy:
     )
 
 
-def _build_parts(config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> DQNModel:
+def _build_model(config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> DQNModel:
     device, actions = compute.device, num_actions(spec.action)
     if config.atoms > 1 and num_taken(spec.action) is not None:
         raise ConfigError(
@@ -215,28 +215,28 @@ def _build_parts(config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Co
     target = value_network(config, spec.obs, actions, init).to(device)
     online_flat, target_flat = FlatParameters(online), FlatParameters(target)
     target.requires_grad_(False)
-    guard = SafeAdam(
+    optimizer = SafeAdam(
         online_flat, compute, lr=config.lr, eps=config.adam_eps, max_norm=config.max_grad_norm
     )
-    parts = DQNModel(
+    model = DQNModel(
         config=config,
         online=online,
         target=target,
         online_flat=online_flat,
         target_flat=target_flat,
-        guard=guard,
+        optimizer=optimizer,
         noise=torch.Generator(device).manual_seed(derive_seed(streams.seed, "noise")),
         acting_noise=torch.Generator(device).manual_seed(derive_seed(streams.seed, "acting noise")),
         taken=num_taken(spec.action),
     )
-    parts.copy_to_target()
-    return parts
+    model.copy_to_target()
+    return model
 
 
-def _fused_refusal(parts: DQNModel) -> str | None:
+def _fused_refusal(model: DQNModel) -> str | None:
     """Why the fused engine cannot compute these networks; None if it can."""
-    if not isinstance(parts.online.body, MLPBody):
+    if not isinstance(model.online.body, MLPBody):
         return "the network's body is convolutional"
-    if parts.taken is not None:
+    if model.taken is not None:
         return "several actions of one set are taken"
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from briskrl.algos.dqn.fused_engine import FusedDQNEngine, PackedTask
-from briskrl.algos.dqn.kernels.updates import run_updates
+from briskrl.algos.dqn.kernels.updates import run_prioritized_updates, run_updates
 from briskrl.core.counters import Counters
 from briskrl.core.types import Batch
 from briskrl.memory.kernels.prioritized_sampling import PrioritizedSampler
@@ -41,17 +41,14 @@ class DQNCompiledUpdates:
 
     def finish(self, batch: Batch, updates: int) -> None:
         """Count the updates of a task that has run."""
-        self._engine.conclude(batch)
+        self._engine.finish(batch)
         self._agent.updates += updates
 
     def update_prioritized(
         self, sampler: PrioritizedSampler, batch: Batch, updates: int, counters: Counters
     ) -> None:
         """Sample a batch, update, and set priorities, `updates` times in one compiled call."""
-        # Imported here because only prioritized replay compiles it.
-        from briskrl.algos.dqn.kernels.prioritized_updates import update_in_turn
-
-        update_in_turn(sampler, self.prepare(batch, updates, counters))
+        run_prioritized_updates(sampler, self.prepare(batch, updates, counters))
         self.finish(batch, updates)
 
     def precompute_targets(
@@ -66,7 +63,7 @@ class DQNCompiledUpdates:
 
     def discard_precomputed(self) -> None:
         """Drop precomputed targets and prefetched tasks."""
-        self._engine.forget()
+        self._engine.discard_precomputed()
 
     def freeze_actor(self, batch: Batch) -> None:
         """Act with the present network until `unfreeze_actor`."""

@@ -1,4 +1,4 @@
-"""What computes value learning: the engines' contract, and the parts they work on."""
+"""What computes value learning: the engines' contract, and the model they work on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DQNModel:
     target: QNetwork
     online_flat: FlatParameters
     target_flat: FlatParameters
-    guard: SafeAdam
+    optimizer: SafeAdam
     noise: torch.Generator
     """Where noisy layers have their noise from while they learn."""
     acting_noise: torch.Generator
@@ -43,7 +43,7 @@ class DQNModel:
 
 
 class DQNEngine(Protocol):
-    """Acts and learns with the parts it was built on."""
+    """Acts and learns with the model it was built on."""
 
     def refresh(self) -> None:
         """Take notice that somebody else has changed the networks."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from briskrl.algos.distributions.kernels.subset import mix_random_subsets, room_for
 from briskrl.algos.dqn.kernels.act import mix_random_actions
+from briskrl.algos.kernels.sampling import mix_random_subsets
 from briskrl.core.types import Bools, Ints
 
 
@@ -44,7 +44,7 @@ class SubsetEpsilonGreedy(EpsilonGreedy):
     def __init__(self, num_actions: int, taken: int, rng: np.random.Generator) -> None:
         super().__init__(num_actions, rng)
         self._several = np.zeros((2, 0, taken))
-        self._open = room_for(num_actions)
+        self._available = np.zeros(num_actions, np.bool_)
 
     def mix(self, greedy: Ints, mask: Bools | None, epsilon: float, out: Ints) -> None:
         """Write (N, k) actions: greedy ones, a share epsilon replaced by random legal ones."""
@@ -52,4 +52,4 @@ class SubsetEpsilonGreedy(EpsilonGreedy):
             self._several = np.zeros((2, *greedy.shape))
         self._rng.random(out=self._several)
         legal = self._no_mask if mask is None else mask
-        mix_random_subsets(greedy, self._several, epsilon, legal, self._open, out)
+        mix_random_subsets(greedy, self._several, epsilon, legal, self._available, out)

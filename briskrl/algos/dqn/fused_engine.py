@@ -107,7 +107,7 @@ class FusedDQNEngine:
             for net in (self._online, self._frozen, self._replica)
         )
         self._actor = self._online_actor
-        self._optimizer = build_optimizer(model.guard, flat)
+        self._optimizer = build_optimizer(model.optimizer, flat)
         self._greedy = np.zeros(0, np.int64)
         self._noise_size = table.num_noise
         self._totals = np.zeros(2)
@@ -137,7 +137,7 @@ class FusedDQNEngine:
         pack_net(self._online)
         pack_net(self._target)
         self._mailbox[pairing.REPLICA_STEPS] = -1
-        self.forget()
+        self.discard_precomputed()
 
     def refresh_target(self) -> None:
         """See DQNEngine."""
@@ -165,10 +165,10 @@ class FusedDQNEngine:
     def update(self, batch: Batch, updates: int, before: int) -> Floats:
         """See DQNEngine."""
         updates_kernels.run_updates(self.prepare(batch, updates, before), 0)
-        return self.conclude(batch)
+        return self.finish(batch)
 
     def prepare(self, batch: Batch, updates: int, before: int) -> PackedTask:
-        """The packed task of `run_updates`; call `conclude` after the updates.
+        """The packed task of `run_updates`; call `finish` after the updates.
 
         Args:
             batch: The batch to train on.
@@ -184,11 +184,11 @@ class FusedDQNEngine:
             self._assistant.wake()
         return plan.task
 
-    def conclude(self, batch: Batch) -> Floats:
+    def finish(self, batch: Batch) -> Floats:
         """Finish the updates of a batch; returns the errors (K, B) as `update` does."""
         context = self._plan_for(batch).context
         context.params[td_update.PRECOMPUTED :] = 0
-        self._model.guard.check()
+        self._model.optimizer.check()
         errors: Floats = context.errors
         return errors
 
@@ -217,7 +217,7 @@ class FusedDQNEngine:
         """Allow the prepared updates of a batch to begin early as `number`; see `run_updates`."""
         self._plan_for(batch).context.params[td_update.PREFETCH_ID] = number
 
-    def forget(self) -> None:
+    def discard_precomputed(self) -> None:
         """Discard precomputed targets and prefetches: batches or networks have changed."""
         for plan in self._plans.values():
             plan.context.params[td_update.PRECOMPUTED :] = 0

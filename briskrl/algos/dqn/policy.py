@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from briskrl.algos.distributions.subset import best_actions
+from briskrl.algos.distributions import best_actions
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.losses import legal_values
 from briskrl.algos.policy_base import Trained

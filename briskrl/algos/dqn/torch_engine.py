@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from briskrl.algos.distributions.subset import best_actions
+from briskrl.algos.distributions import best_actions
 from briskrl.algos.dqn.engine import DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy
 from briskrl.algos.dqn.policy import action_values, greedy_actions, of_actions, support_of
@@ -36,7 +36,7 @@ class TorchDQNEngine:
     """See ValueEngine.
 
     Args:
-        parts: What to act and learn with.
+        model: What to act and learn with.
         explore: Mixes random actions in.
         compute: Where and how.
         imitates: Whether batches hold a teacher's actions, which are to be worth more than others.
@@ -44,23 +44,23 @@ class TorchDQNEngine:
 
     def __init__(
         self,
-        parts: DQNModel,
+        model: DQNModel,
         explore: EpsilonGreedy,
         compute: Compute,
         *,
         imitates: bool = False,
     ) -> None:
-        self._parts = parts
+        self._model = model
         self._imitates = imitates
         self._explore = explore
         self._compute = compute
-        self._evaluate_online = _fastest(parts.online, compute)
-        self._evaluate_target = _fastest(parts.target, compute)
-        self._support = support_of(parts.config, compute.device)
+        self._evaluate_online = _fastest(model.online, compute)
+        self._evaluate_target = _fastest(model.target, compute)
+        self._support = support_of(model.config, compute.device)
         self._views = _BatchViews(compute)
         self._errors = np.zeros((0, 0), np.float32)
         self._losses = _Losses()
-        self._accumulated = torch.zeros_like(parts.online_flat.gradients)
+        self._accumulated = torch.zeros_like(model.online_flat.gradients)
 
     def refresh(self) -> None:
         """Networks are read where they are."""
@@ -70,12 +70,12 @@ class TorchDQNEngine:
 
     def act(self, obs: Array, mask: Bools | None, epsilon: float, out: Ints) -> None:
         """See ValueEngine."""
-        parts = self._parts
-        if parts.config.noisy:
-            parts.online.set_noise(parts.online.draw_noise(parts.acting_noise))
+        model = self._model
+        if model.config.noisy:
+            model.online.set_noise(model.online.draw_noise(model.acting_noise))
         evaluate = self._evaluate_online
         greedy = greedy_actions(
-            evaluate, obs, mask, self._support, self._compute, taken=parts.taken
+            evaluate, obs, mask, self._support, self._compute, taken=model.taken
         )
         self._explore.mix(greedy, mask, epsilon, out)
 
@@ -90,7 +90,7 @@ class TorchDQNEngine:
             targets = self._targets(views, done, stop).unbind(0)
             for k, target in zip(range(done, stop), targets, strict=True):
                 self._one_update(views, k, target)
-                self._parts.refresh_target(before + k + 1)
+                self._model.refresh_target(before + k + 1)
             done = stop
         return self._errors
 
@@ -100,7 +100,7 @@ class TorchDQNEngine:
 
     def _targets_ahead(self, done: int) -> int:
         """For how many updates targets can be computed at once without changing any of them."""
-        config = self._parts.config
+        config = self._model.config
         if config.double or config.noisy:
             return 1
         if config.target_unit == "steps":
@@ -110,10 +110,10 @@ class TorchDQNEngine:
     @torch.no_grad()
     def _targets(self, views: _BatchViews, begin: int, end: int) -> Tensor:
         """What the updates begin..end should learn: (K, B, 1) returns or (K, B, 1, Z) chances."""
-        parts = self._parts
-        if parts.config.noisy:
-            parts.online.set_noise(parts.online.draw_noise(parts.noise))
-            parts.target.set_noise(parts.target.draw_noise(parts.noise))
+        model = self._model
+        if model.config.noisy:
+            model.online.set_noise(model.online.draw_noise(model.noise))
+            model.target.set_noise(model.target.draw_noise(model.noise))
         rows = slice(begin, end)
         next_obs = views.next_obs[rows].flatten(0, 1)  # (K * B, *obs)
         reward = views.reward[rows].flatten()
@@ -121,7 +121,7 @@ class TorchDQNEngine:
         mask = None if views.next_mask is None else views.next_mask[rows].flatten(0, 1)
         with self._compute.precision():
             out = self._evaluate_target(next_obs).float()
-            chooser = self._evaluate_online(next_obs).float() if parts.config.double else out
+            chooser = self._evaluate_online(next_obs).float() if model.config.double else out
         chosen = self._best_of(out, action_values(chooser, self._support), mask)
         if self._support is None:
             targets = td_target(reward, discount, chosen)
@@ -131,7 +131,7 @@ class TorchDQNEngine:
 
     def _best_of(self, out: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """What outputs say of the best action, (B,) or (B, Z), or of several on average."""
-        taken = self._parts.taken
+        taken = self._model.taken
         if taken is None:
             best = legal_values(values, mask).argmax(1, keepdim=True)
             return of_actions(out, best).squeeze(1)
@@ -139,7 +139,7 @@ class TorchDQNEngine:
         return mean_of_taken(of_actions(out, several.clamp(min=0)), several).squeeze(1)
 
     def _one_update(self, views: _BatchViews, k: int, target: Tensor) -> None:
-        config = self._parts.config
+        config = self._model.config
         obs, action = views.obs[k], views.action[k]
         weight = views.weight[k] if config.prioritized else None
         if config.grad_accumulation == 1:
@@ -148,17 +148,17 @@ class TorchDQNEngine:
             errors = self._gradient_in_pieces(obs, action, target, weight)
         if weight is not None:
             self._errors[k] = errors.flatten().abs().cpu().numpy()
-        self._parts.guard.step()
+        self._model.optimizer.step()
         self._losses.count += 1
 
     def _gradient_in_pieces(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
         """The same gradient as the mean over pieces, each weighted by its size."""
-        flat = self._parts.online_flat
+        flat = self._model.online_flat
         errors = []
         self._accumulated.zero_()
-        for rows in pieces(len(obs), self._parts.config.grad_accumulation):
+        for rows in pieces(len(obs), self._model.config.grad_accumulation):
             part = None if weight is None else weight[rows]
             errors.append(self._gradient(obs[rows], action[rows], target[rows], part))
             share = len(errors[-1]) / len(obs)
@@ -177,7 +177,7 @@ class TorchDQNEngine:
     def _gradient_of_values(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
-        if self._parts.taken is not None:
+        if self._model.taken is not None:
             return self._gradient_of_several(obs, action, target, weight)
         out = self._predict(obs)
         prediction = of_actions(out, action)  # (B, 1)
@@ -190,7 +190,7 @@ class TorchDQNEngine:
         out = self._predict(obs)
         values = of_actions(out, action.clamp(min=0))  # (B, k)
         mean = mean_of_taken(values, action)
-        if self._parts.config.subset_loss == "mean":
+        if self._model.config.subset_loss == "mean":
             loss = huber(mean, target, weight)
         else:
             loss = huber_of_taken(values, action, target, weight)
@@ -209,7 +209,7 @@ class TorchDQNEngine:
 
     def _imitation(self, out: Tensor, action: Tensor) -> Tensor | float:
         """What the loss has to say about a teacher."""
-        config = self._parts.config
+        config = self._model.config
         if not self._imitates or config.margin_coef == 0:
             return 0.0
         values = action_values(out, self._support)
@@ -220,8 +220,8 @@ class TorchDQNEngine:
             return self._evaluate_online(obs).float()
 
     def _backward(self, loss: Tensor) -> None:
-        seed = self._parts.guard.seed
-        self._parts.online_flat.gradients.zero_()
+        seed = self._model.optimizer.seed
+        self._model.online_flat.gradients.zero_()
         # A grad that is handed to `backward` makes torch import sympy: 0.4 s of CPU.
         (loss if seed is None else loss * seed).backward()  # type: ignore[no-untyped-call]
         if self._losses.wanted:

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 
 from briskrl.algos.components import BuildContext, OnPolicyComponents, Pretraining
-from briskrl.algos.distributions.categorical import Categorical
-from briskrl.algos.distributions.factory import distribution_of
+from briskrl.algos.distributions import Categorical, distribution_of
 from briskrl.algos.engines import Engines
 from briskrl.algos.flops import Flops, policy_flops
 from briskrl.algos.kernels.moments import standardize
@@ -71,12 +70,12 @@ class PPO:
     ) -> None:
         self.config = config
         self._compute, self._inputs = compute, spec.obs.size
-        self.parts = parts = _build_parts(config, spec, streams, compute)
+        self.model = model = _build_model(config, spec, streams, compute)
         self.engines: Engines[PPOEngine] = Engines(
             compute,
-            torch=lambda: TorchPPOEngine(parts, compute),
-            fused=lambda: FusedPPOEngine(parts, spec.obs.size, compute.threads),
-            refusal=_fused_refusal(parts),
+            torch=lambda: TorchPPOEngine(model, compute),
+            fused=lambda: FusedPPOEngine(model, spec.obs.size, compute.threads),
+            refusal=_fused_refusal(model),
         )
         self._cloning_engine: PPOEngine | None = None
         self._rng = streams["explore"]
@@ -144,13 +143,15 @@ class PPO:
         config = replace(
             self.config, clip=0.0, clip_value=0.0, entropy_coef=self.config.pretrain_entropy_coef
         )
-        parts = replace(
-            self.parts, config=config, guard=_build_guard(config, self.parts.flat, self._compute)
+        model = replace(
+            self.model,
+            config=config,
+            optimizer=_build_optimizer(config, self.model.flat, self._compute),
         )
         if self.engines.name == "fused":
-            self._cloning_engine = FusedPPOEngine(parts, self._inputs, self._compute.threads)
+            self._cloning_engine = FusedPPOEngine(model, self._inputs, self._compute.threads)
         else:
-            self._cloning_engine = TorchPPOEngine(parts, self._compute)
+            self._cloning_engine = TorchPPOEngine(model, self._compute)
         try:
             yield
         finally:
@@ -176,34 +177,34 @@ class PPO:
 
     def flops(self, num_envs: int) -> Flops:
         """See Algorithm.flops."""
-        return policy_flops(self.config, self.parts.network, num_envs)
+        return policy_flops(self.config, self.model.network, num_envs)
 
     def progress(self, counters: Counters) -> dict[str, float]:
-        """Means of the loss's parts since the last call, and the current step size."""
+        """Means of the loss's terms since the last call, and the current step size."""
         engine = self._cloning_engine or self.engines.now
         figures = {"lr": self._lr(counters), **engine.drain()}
-        figures |= self.parts.guard.drain()
+        figures |= self.model.optimizer.drain()
         if self._explained_variance is not None:
             figures["explained_variance"] = self._explained_variance
         return figures
 
     def state(self) -> dict[str, State]:
         """Networks, optimizer and statistics, as they are between two iterations."""
-        model = parameters_of(self.parts.network)
-        optim = self.parts.guard.state()
+        arrays = parameters_of(self.model.network)
+        optim = self.model.optimizer.state()
         if self._moments is not None:
-            model |= self._moments.arrays()
+            arrays |= self._moments.arrays()
         if self._reward_scale is not None:
             optim.arrays |= self._reward_scale.arrays()
-        return {"model": State(model), "optim": optim}
+        return {"model": State(arrays), "optim": optim}
 
     def load_state(self, state: dict[str, State]) -> None:
         """Continue from saved networks, optimizer and statistics."""
-        model, optim = state["model"].arrays, state["optim"]
-        load_parameters(self.parts.network, model)
-        self.parts.guard.load_state(optim)
+        arrays, optim = state["model"].arrays, state["optim"]
+        load_parameters(self.model.network, arrays)
+        self.model.optimizer.load_state(optim)
         if self._moments is not None:
-            self._moments.load(model)
+            self._moments.load(arrays)
             self._use_moments()
         if self._reward_scale is not None:
             self._reward_scale.load(optim.arrays)
@@ -213,27 +214,27 @@ class PPO:
 
     def _use_moments(self) -> None:
         assert self._moments is not None
-        self.parts.network.inputs.set_moments(self._moments.mean, self._moments.deviation)
+        self.model.network.inputs.set_moments(self._moments.mean, self._moments.deviation)
         self._moments_changed = False
 
 
-def _build_parts(config: PPOConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> PPOModel:
+def _build_model(config: PPOConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> PPOModel:
     distribution = distribution_of(spec.action)
     init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
     network = policy_network(config, spec.obs, distribution, init).to(compute.device)
     flat = FlatParameters(network)
-    return PPOModel(config, network, flat, _build_guard(config, flat, compute), distribution)
+    return PPOModel(config, network, flat, _build_optimizer(config, flat, compute), distribution)
 
 
-def _build_guard(config: PPOConfig, flat: FlatParameters, compute: Compute) -> SafeAdam:
+def _build_optimizer(config: PPOConfig, flat: FlatParameters, compute: Compute) -> SafeAdam:
     return SafeAdam(flat, compute, lr=config.lr, eps=config.adam_eps, max_norm=config.max_grad_norm)
 
 
-def _fused_refusal(parts: PPOModel) -> str | None:
+def _fused_refusal(model: PPOModel) -> str | None:
     """Why the fused engine cannot compute this network; None if it can."""
-    if not isinstance(parts.network.policy_body, MLPBody):
+    if not isinstance(model.network.policy_body, MLPBody):
         return "the network's body is convolutional"
-    if not isinstance(parts.distribution, Categorical):
-        continuous = parts.distribution.continuous
+    if not isinstance(model.distribution, Categorical):
+        continuous = model.distribution.continuous
         return "actions are continuous" if continuous else "several actions of one set are taken"
     return None

@@ -7,9 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from briskrl.algos.distributions.categorical import Categorical
-from briskrl.algos.distributions.gaussian import Gaussian
-from briskrl.algos.distributions.subset import Subset
+from briskrl.algos.distributions import Categorical, Gaussian, Subset
 from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch
 from briskrl.nets.actor_critic import ActorCritic
@@ -26,7 +24,7 @@ class PPOModel:
     config: PPOConfig
     network: ActorCritic
     flat: FlatParameters
-    guard: SafeAdam
+    optimizer: SafeAdam
     distribution: Categorical | Subset | Gaussian
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.algos.distributions.base import NO_MASK
-from briskrl.algos.distributions.categorical import Categorical
+from briskrl.algos.distributions import NO_MASK, Categorical
 from briskrl.algos.ppo.engine import METRICS, PPOModel
 from briskrl.algos.ppo.kernels import update as kernels
 from briskrl.algos.ppo.kernels.loss import MinibatchTile
@@ -69,7 +68,7 @@ class FusedPPOEngine:
                 for _ in range(threads)
             )
         )
-        self._optimizer = build_optimizer(model.guard, model.flat)
+        self._optimizer = build_optimizer(model.optimizer, model.flat)
         self._trainable = PackedArgs(kernels.Trainable(self._net, self._optimizer))
         config = model.config
         self._settings = np.array(
@@ -147,7 +146,7 @@ class FusedPPOEngine:
         self._optimizer.settings[0] = lr
         parts = slice(self._used_parts)
         kernels.take_step(self._trainable, self._padded[parts], self._flat[parts])
-        self._model.guard.check()
+        self._model.optimizer.check()
 
     def drain(self) -> dict[str, float]:
         """See PPOEngine."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from briskrl.algos.distributions.base import Distribution
-from briskrl.algos.distributions.factory import distribution_of
+from briskrl.algos.distributions import Distribution, distribution_of
 from briskrl.algos.normalize import RunningMoments
 from briskrl.algos.policy_base import Trained
 from briskrl.algos.ppo.config import PPOConfig

@@ -23,7 +23,7 @@ MAX_ROWS, MAX_ELEMENTS = 4096, 1 << 21
 the activations of large images fit into memory."""
 
 _SAMPLE_EVERY = 8
-"""Updates per look at the loss's parts; one says as much as all of them."""
+"""Updates per look at the loss's terms; one says as much as all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class _Batch:
 class TorchPPOEngine:
     """See PolicyEngine."""
 
-    def __init__(self, parts: PPOModel, compute: Compute) -> None:
-        self._parts = parts
+    def __init__(self, model: PPOModel, compute: Compute) -> None:
+        self._model = model
         self._compute = compute
-        network = _fastest(parts.network, compute)
+        network = _fastest(model.network, compute)
         self._policy = compute.compiled(network.policy)
         self._values = compute.compiled(network.values)
         self._forward = compute.compiled(network.__call__)
@@ -72,7 +72,7 @@ class TorchPPOEngine:
     def act(self, obs: Array, mask: Bools | None, rng: np.random.Generator, out: Decision) -> None:
         """See PolicyEngine."""
         outputs = self._policy(self._compute.tensor(obs))
-        self._parts.distribution.sample(outputs.cpu().numpy(), mask, rng, out)
+        self._model.distribution.sample(outputs.cpu().numpy(), mask, rng, out)
 
     @torch.inference_mode()
     def values(self, obs: Array, out: Floats) -> None:
@@ -88,16 +88,16 @@ class TorchPPOEngine:
         for rows in _chunks(obs):
             outputs = self._policy(tensor(obs[rows]))
             legal = None if mask is None else tensor(mask[rows])
-            log_prob, _ = self._parts.distribution.evaluate(outputs, tensor(action[rows]), legal)
+            log_prob, _ = self._model.distribution.evaluate(outputs, tensor(action[rows]), legal)
             out[rows] = log_prob.cpu().numpy()
 
     def compute(self, batch: Minibatch, advantage: Floats) -> None:
         """See PolicyEngine."""
-        config, seed = self._parts.config, self._parts.guard.seed
+        config, seed = self._model.config, self._model.optimizer.seed
         wanted = config.target_kl > 0 or self._calls % _SAMPLE_EVERY == 0
         self._calls += 1
-        self._parts.flat.gradients.zero_()
-        parts = []
+        self._model.flat.gradients.zero_()
+        metrics = []
         whole, weighed = self._on_device(self._gather(batch)), self._compute.tensor(advantage)
         for rows in pieces(len(advantage), config.grad_accumulation):
             terms = self._terms(whole.rows(rows), weighed[rows])
@@ -106,16 +106,16 @@ class TorchPPOEngine:
             # A grad that is handed to `backward` makes torch import sympy: 0.4 s of CPU.
             (loss if seed is None else loss * seed).backward()  # type: ignore[no-untyped-call]
             if wanted:
-                parts.append(_metrics(terms, config.clip))
+                metrics.append(_metrics(terms, config.clip))
         if wanted:
-            self._last = torch.stack(parts).sum(0) / len(advantage)
+            self._last = torch.stack(metrics).sum(0) / len(advantage)
             self._seen.append(self._last)
 
     def _terms(self, batch: _Batch, advantage: Tensor) -> PolicyTerms:
-        config = self._parts.config
+        config = self._model.config
         with self._compute.precision():
             out, value = self._forward(batch.obs)
-        log_prob, entropy = self._parts.distribution.evaluate(out, batch.action, batch.mask)
+        log_prob, entropy = self._model.distribution.evaluate(out, batch.action, batch.mask)
         # Weights are never below 0, so the clip holds where it would hold without them.
         policy = surrogate(log_prob, batch.old_log_prob, advantage * batch.weight, config.clip)
         error = value_error(value.squeeze(1).float(), batch.value, batch.returns, config.clip_value)
@@ -149,8 +149,8 @@ class TorchPPOEngine:
 
     def step(self, lr: float) -> None:
         """See PolicyEngine."""
-        self._parts.guard.adam.lr = lr
-        self._parts.guard.step()
+        self._model.optimizer.adam.lr = lr
+        self._model.optimizer.step()
 
     def drain(self) -> dict[str, float]:
         """See PolicyEngine."""
@@ -178,5 +178,5 @@ def _chunks(obs: Array) -> Iterator[slice]:
 
 @torch.no_grad()
 def _metrics(terms: PolicyTerms, clip: float) -> Tensor:
-    parts = (terms.policy, terms.value, terms.entropy, terms.divergence(), terms.clipped(clip))
-    return torch.stack([part.sum() for part in parts])
+    each = (terms.policy, terms.value, terms.entropy, terms.divergence(), terms.clipped(clip))
+    return torch.stack([term.sum() for term in each])

@@ -32,10 +32,10 @@ def test_errors_are_value_minus_target_computed_by_hand(engine, double, masked):
     move_target(algo)
     batch = random_batch(env, 1)
     online, next_online = (
-        forward(algo.parts.online, batch.obs[0]),
-        forward(algo.parts.online, batch.next_obs[0]),
+        forward(algo.model.online, batch.obs[0]),
+        forward(algo.model.online, batch.next_obs[0]),
     )
-    next_target = forward(algo.parts.target, batch.next_obs[0])
+    next_target = forward(algo.model.target, batch.next_obs[0])
     expected = []
     for i in range(8):
         legal = range(ACTIONS)
@@ -52,37 +52,37 @@ def test_errors_are_value_minus_target_computed_by_hand(engine, double, masked):
 def test_the_gradient_is_the_weighted_mean_of_clipped_errors(engine):
     algo = make(small(max_grad_norm=0.0, prioritized=True), engine=engine)
     batch = random_batch(spec(), 1)
-    q = algo.parts.online(torch.from_numpy(batch.obs[0]))
+    q = algo.model.online(torch.from_numpy(batch.obs[0]))
     target = batch.reward[0] + batch.discount[0] * forward(
-        algo.parts.target, batch.next_obs[0]
+        algo.model.target, batch.next_obs[0]
     ).max(1)
     chosen = q[torch.arange(8), torch.from_numpy(batch.action[0])]
     grad = torch.clamp(chosen.detach() - torch.from_numpy(target), -1, 1)
     by_hand = torch.autograd.grad(
-        chosen, list(algo.parts.online.parameters()), grad * torch.from_numpy(batch.weight[0]) / 8
+        chosen, list(algo.model.online.parameters()), grad * torch.from_numpy(batch.weight[0]) / 8
     )
     algo.update(batch, 1, Counters())
-    got = torch.cat([p.grad.flatten() for p in algo.parts.online.parameters()])
+    got = torch.cat([p.grad.flatten() for p in algo.model.online.parameters()])
     assert torch.allclose(got, torch.cat([g.flatten() for g in by_hand]), atol=1e-6)
 
 
 def test_dueling_values_average_to_the_state_value():
     algo = make(small(dueling=True))
     obs = np.random.default_rng(1).random((6, 5), np.float32)
-    hidden = algo.parts.online.body(torch.from_numpy(obs))
-    head = algo.parts.online.head
+    hidden = algo.model.online.body(torch.from_numpy(obs))
+    head = algo.model.online.head
     value, advantage = head.value(hidden).detach(), head.advantage(hidden).detach()
     by_hand = value + advantage - advantage.mean(1, keepdim=True)
-    assert forward(algo.parts.online, obs) == pytest.approx(by_hand.numpy(), abs=1e-6)
-    assert forward(algo.parts.online, obs).mean(1) == pytest.approx(value[:, 0].numpy(), abs=1e-6)
+    assert forward(algo.model.online, obs) == pytest.approx(by_hand.numpy(), abs=1e-6)
+    assert forward(algo.model.online, obs).mean(1) == pytest.approx(value[:, 0].numpy(), abs=1e-6)
 
 
 def test_distributional_errors_are_the_cross_entropy_by_hand(engine):
     algo = make(small(atoms=7, double=True, prioritized=True), engine=engine)
     batch = random_batch(spec(), 1)
     support = np.linspace(-5, 5, 7)
-    logits = torch.from_numpy(forward(algo.parts.online, batch.obs[0]))
-    next_probs = torch.from_numpy(forward(algo.parts.target, batch.next_obs[0])).softmax(2).numpy()
+    logits = torch.from_numpy(forward(algo.model.online, batch.obs[0]))
+    next_probs = torch.from_numpy(forward(algo.model.target, batch.next_obs[0])).softmax(2).numpy()
     errors = algo.update(batch, 1, Counters())[0]
     for i in range(8):
         best = int(np.argmax(next_probs[i] @ support))
@@ -143,21 +143,21 @@ def test_the_target_is_refreshed_every_so_many_updates(engine):
     algo = make(small(target_every=4), engine=engine)
     batch = random_batch(spec(), 6)
     algo.update(batch, 3, Counters())
-    assert not torch.equal(algo.parts.target_flat.values, algo.parts.online_flat.values)
+    assert not torch.equal(algo.model.target_flat.values, algo.model.online_flat.values)
     algo.update(batch, 1, Counters())
-    assert torch.equal(algo.parts.target_flat.values, algo.parts.online_flat.values)
+    assert torch.equal(algo.model.target_flat.values, algo.model.online_flat.values)
 
 
 def test_the_target_can_be_refreshed_by_transitions_whatever_the_number_of_envs(engine):
     algo = make(small(target_every=100, target_unit="steps"), engine=engine)
     batch = random_batch(spec(), 1)
     algo.update(batch, 1, Counters(env_steps=99))
-    before = algo.parts.target_flat.values.clone()
+    before = algo.model.target_flat.values.clone()
     algo.update(batch, 1, Counters(env_steps=99))
-    assert torch.equal(algo.parts.target_flat.values, before)
-    online = algo.parts.online_flat.values.clone()
+    assert torch.equal(algo.model.target_flat.values, before)
+    online = algo.model.online_flat.values.clone()
     algo.update(batch, 1, Counters(env_steps=256))
-    assert torch.equal(algo.parts.target_flat.values, online)
+    assert torch.equal(algo.model.target_flat.values, online)
 
 
 def test_greedy_and_random_actions_respect_the_mask(engine):

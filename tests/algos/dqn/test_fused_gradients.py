@@ -49,12 +49,12 @@ def test_gradients_and_errors_are_those_of_autograd(
     config = small(**OPTIONS[options], net=tuple(widths), prioritized=True, max_grad_norm=0.0)
     with precision(dtype):
         algo = make(config, env, seed=seed, engine="fused")
-        assert algo.parts.online_flat.values.dtype == getattr(torch, dtype)
+        assert algo.model.online_flat.values.dtype == getattr(torch, dtype)
         move_target(algo)
         batch = in_precision(random_batch(env, 1, batch_size, seed=seed), dtype)
         expected, expected_errors = value_gradient(algo, batch)
         errors = algo.update(batch, 1, Counters())
-    assert distance(algo.parts.online_flat.gradients, expected) < ROUNDING[dtype]
+    assert distance(algo.model.online_flat.gradients, expected) < ROUNDING[dtype]
     assert errors[0] == pytest.approx(expected_errors.numpy(), rel=1e-5, abs=1e-5)
 
 
@@ -71,10 +71,10 @@ def test_the_gradient_of_every_update_of_a_call_is_right(options):
             getattr(only, name)[0] = getattr(batch, name)[k]
         expected, _ = value_gradient(algo, only)
         algo.update(only, 1, Counters())
-        assert distance(algo.parts.online_flat.gradients, expected) < 1e-5
+        assert distance(algo.model.online_flat.gradients, expected) < 1e-5
     together = make(config, env, engine="fused")
     together.update(batch, 6, Counters())
-    assert torch.equal(together.parts.online_flat.values, algo.parts.online_flat.values)
+    assert torch.equal(together.model.online_flat.values, algo.model.online_flat.values)
 
 
 @pytest.mark.parametrize("options", ["plain", "rainbow"])
@@ -85,14 +85,14 @@ def test_bytes_are_scaled_as_torch_scales_them(options):
     batch = random_batch(env, 1, 33)
     expected, _ = value_gradient(algo, batch)
     algo.update(batch, 1, Counters())
-    assert distance(algo.parts.online_flat.gradients, expected) < 1e-5
+    assert distance(algo.model.online_flat.gradients, expected) < 1e-5
 
 
 def test_the_gradient_is_scaled_down_to_its_limit():
     free, limited = (make(small(max_grad_norm=norm), engine="fused") for norm in (0.0, 1e-3))
     for algo in (free, limited):
         algo.update(random_batch(spec(), 1), 1, Counters())
-    whole, scaled = (algo.parts.online_flat.gradients for algo in (free, limited))
+    whole, scaled = (algo.model.online_flat.gradients for algo in (free, limited))
     assert float(scaled.norm()) == pytest.approx(1e-3, rel=1e-5)
     assert distance(scaled * (whole.norm() / 1e-3), whole) < 1e-5
     norms = [algo.progress(Counters())["grad_norm"] for algo in (free, limited)]

@@ -55,7 +55,7 @@ def values(network, obs):
 
 def expected_targets(algo, batch):
     """r + discount * mean of the best legal values, in plain Python."""
-    parts, seen = algo.parts, batch.next_obs[0]
+    parts, seen = algo.model, batch.next_obs[0]
     chooser = values(parts.online if algo.config.double else parts.target, seen)
     judged = values(parts.target, seen)
     targets = []
@@ -77,8 +77,8 @@ def huber(error):
 def test_losses_and_errors_by_hand(preset, how):
     algo, batch = make(preset, subset_loss=how), random_batch()
     with torch.no_grad():
-        algo.parts.target_flat.values.mul_(1.3)
-    targets, now = expected_targets(algo, batch), values(algo.parts.online, batch.obs[0])
+        algo.model.target_flat.values.mul_(1.3)
+    targets, now = expected_targets(algo, batch), values(algo.model.online, batch.obs[0])
     losses, errors = [], []
     for row, target in enumerate(targets):
         taken = [now[row, cell] for cell in batch.action[0, row] if cell >= 0]
@@ -96,7 +96,7 @@ def test_the_best_legal_actions_are_taken_best_first():
     algo = make(epsilon_start=0.0, epsilon_end=0.0)
     batch, decision = random_batch(), Decision.allocate(SPEC, ROWS)
     algo.act(batch.next_obs[0], batch.next_mask[0], Counters(), decision)
-    judged = values(algo.parts.online, batch.next_obs[0])
+    judged = values(algo.model.online, batch.next_obs[0])
     for row in range(ROWS):
         legal = np.flatnonzero(batch.next_mask[0, row])
         legal = legal if len(legal) else np.arange(SIZE)

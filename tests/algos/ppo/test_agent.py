@@ -70,8 +70,8 @@ def ratios(agent, batch):
     """How much likelier the network that updates see has become to act as recorded."""
     mask = None if batch.mask is None else torch.from_numpy(batch.mask)
     with torch.no_grad():
-        out, _ = agent.parts.network(torch.from_numpy(batch.obs))
-        now, _ = agent.parts.distribution.evaluate(out, torch.from_numpy(batch.action), mask)
+        out, _ = agent.model.network(torch.from_numpy(batch.obs))
+        now, _ = agent.model.distribution.evaluate(out, torch.from_numpy(batch.action), mask)
     return np.exp(now.numpy() - batch.old_log_prob)
 
 
@@ -80,10 +80,10 @@ def test_statistics_take_hold_only_once_acting_starts_again(engine):
     agent = make(config(normalize_obs=True), env, engine=engine)
     rollout = collect(agent, env)
     agent.compute_advantages([rollout], Counters())
-    assert not agent.parts.network.inputs.mean.any()
+    assert not agent.model.network.inputs.mean.any()
     collect(agent, env, seed=1)
     expected = rollout.obs[:-1].reshape(-1, 5).mean(0)
-    assert agent.parts.network.inputs.mean.numpy() == pytest.approx(expected, rel=1e-5)
+    assert agent.model.network.inputs.mean.numpy() == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(("engine", "preset", "space"), CASES)
@@ -120,19 +120,19 @@ def test_without_reuse_an_update_is_plain_ppo_to_the_bit():
     env = spec("continuous")
     agent, batch = with_advantages(config(lr_schedule="constant"), env)
     plain, _ = with_advantages(config(lr_schedule="constant"), env)
-    network = DenseActorCritic(plain.parts.network)
+    network = DenseActorCritic(plain.model.network)
     for _ in range(4):
         agent.update(batch, Counters())
         obs, action = torch.from_numpy(batch.obs), torch.from_numpy(batch.action)
         advantage = torch.from_numpy(plain._advantages(batch))
         out, value = network(obs)
-        log_prob, entropy = plain.parts.distribution.evaluate(out, action, None)
+        log_prob, entropy = plain.model.distribution.evaluate(out, action, None)
         ratio = (log_prob - torch.from_numpy(batch.old_log_prob)).exp()
         policy = -torch.min(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
         error = (value.squeeze(1) - torch.from_numpy(batch.returns)).square()
-        plain.parts.flat.gradients.zero_()
+        plain.model.flat.gradients.zero_()
         ((policy + 0.5 * error - 0.01 * entropy).sum() / len(batch.returns)).backward()
-        plain.parts.guard.step()
+        plain.model.optimizer.step()
         assert np.array_equal(parameters(agent), parameters(plain))
 
 
@@ -192,7 +192,7 @@ def test_imitating_is_the_gradient_of_the_cross_entropy_and_leaves_the_optimizer
     before = {name: array.copy() for name, array in agents[0].state()["optim"].arrays.items()}
     with agents[0].behavior_cloning():
         agents[0].update(batch, Counters())
-    network = agents[1].parts.network
+    network = agents[1].model.network
     out = network.policy(torch.from_numpy(batch.obs))
     loss = torch.nn.functional.cross_entropy(out, torch.from_numpy(batch.action))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, eps=agents[1].config.adam_eps)
@@ -241,8 +241,8 @@ def test_a_policy_takes_the_likeliest_actions_of_the_agent_it_was_saved_from(eng
     policy = StochasticPolicy(agent.config, env.obs, env.action, agent.state()["model"].arrays)
     collect(agent, env)  # The agent takes on its new statistics.
     with torch.no_grad():
-        out = agent.parts.network.policy(torch.from_numpy(obs))
-    expected = agent.parts.distribution.mode(out, None).numpy()
+        out = agent.model.network.policy(torch.from_numpy(obs))
+    expected = agent.model.distribution.mode(out, None).numpy()
     assert policy.act(obs, None) == pytest.approx(expected, abs=1e-6)
 
 

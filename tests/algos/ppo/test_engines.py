@@ -38,7 +38,7 @@ def test_illegal_actions_receive_no_gradient(engine):
     batch.mask[...] = [True, True, False]
     batch.action[...] = np.arange(48) % 2
     agent.update(batch, Counters())
-    bias = agent.parts.network.policy_head.bias
+    bias = agent.model.network.policy_head.bias
     assert not bias.grad[2].any()
     assert bias.grad[:2].all()
 

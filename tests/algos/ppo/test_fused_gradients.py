@@ -45,7 +45,7 @@ def env_of(inputs: int, sizes: list[int], *, mask: bool) -> EnvSpec:
 def random_minibatch(agent, env: EnvSpec, size: int, seed: int) -> Minibatch:
     """Steps whose actions have become likelier or less likely by any amount."""
     rng = np.random.default_rng(seed)
-    sizes = agent.parts.distribution.sizes
+    sizes = agent.model.distribution.sizes
     batch = Minibatch.allocate(env, size)
     batch.obs[...] = rng.standard_normal(batch.obs.shape)
     actions = np.stack([rng.integers(0, n, size) for n in sizes], 1)
@@ -57,9 +57,9 @@ def random_minibatch(agent, env: EnvSpec, size: int, seed: int) -> Minibatch:
         getattr(batch, name)[...] = rng.standard_normal(size)
     batch.weight[...] = rng.random(size)
     with torch.no_grad():
-        out, value = agent.parts.network(torch.from_numpy(batch.obs).to(torch.get_default_dtype()))
+        out, value = agent.model.network(torch.from_numpy(batch.obs).to(torch.get_default_dtype()))
         mask = None if batch.mask is None else torch.from_numpy(batch.mask)
-        log_prob, _ = chances(agent.parts, out, torch.from_numpy(batch.action), mask)
+        log_prob, _ = chances(agent.model, out, torch.from_numpy(batch.action), mask)
     batch.old_log_prob[...] = log_prob.numpy() + 0.2 * rng.standard_normal(size)
     batch.value[...] = value.squeeze(1).numpy() + 0.2 * rng.standard_normal(size)
     return batch
@@ -85,13 +85,13 @@ def test_gradients_and_figures_are_those_of_autograd(
     settings = config(**OPTIONS[options], net=tuple(widths), max_grad_norm=0.0)
     with precision(dtype):
         agent = make(settings, env, seed=seed, engine="fused")
-        assert agent.parts.flat.values.dtype == getattr(torch, dtype)
+        assert agent.model.flat.values.dtype == getattr(torch, dtype)
         if settings.normalize_obs:
             rng = np.random.default_rng(seed)
-            agent.parts.network.inputs.set_moments(rng.random(inputs), 0.5 + rng.random(inputs))
+            agent.model.network.inputs.set_moments(rng.random(inputs), 0.5 + rng.random(inputs))
             if dtype == "float64":
                 # Torch's network would round what it has standardized.
-                pretend_plain(agent.parts.network)
+                pretend_plain(agent.model.network)
         # Biases of 0 let units sit exactly on their kink.
         move(agent, 0.2, seed=seed)
         batch = in_precision(random_minibatch(agent, env, batch_size, seed), dtype)
@@ -99,7 +99,7 @@ def test_gradients_and_figures_are_those_of_autograd(
         engine = agent.engines.now
         engine.compute(batch, batch.advantage)
         engine.step(0.0)
-    assert distance(agent.parts.flat.gradients, expected) < ROUNDING[dtype]
+    assert distance(agent.model.flat.gradients, expected) < ROUNDING[dtype]
     parts = (terms.policy, terms.value, terms.entropy, terms.divergence())
     means = [float(part.mean()) for part in parts]
     assert engine.divergence() == pytest.approx(means[3], rel=1e-4, abs=1e-6)
@@ -129,4 +129,4 @@ def test_minibatches_of_any_size_are_shared_between_threads(threads, size):
     agent.engines.now.compute(batch, batch.advantage)
     agent.engines.now.step(0.0)
     norm = min(1.0, agent.config.max_grad_norm / float(expected.norm()))
-    assert distance(agent.parts.flat.gradients, expected * norm) < 1e-5
+    assert distance(agent.model.flat.gradients, expected * norm) < 1e-5

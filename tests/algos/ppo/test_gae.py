@@ -151,10 +151,10 @@ def test_past_rollouts_are_weighted_by_how_likely_the_policy_still_is(engine, ac
     move(agent)
     agent.compute_advantages([rollout], Counters())
     with torch.no_grad():
-        out = agent.parts.network.policy(torch.from_numpy(rollout.obs[:-1]).flatten(0, 1))
+        out = agent.model.network.policy(torch.from_numpy(rollout.obs[:-1]).flatten(0, 1))
         legal = None if not mask else torch.from_numpy(rollout.mask[:-1]).flatten(0, 1)
         taken = torch.from_numpy(rollout.action[:-1]).flatten(0, 1)
-        now, _ = agent.parts.distribution.evaluate(out, taken, legal)
+        now, _ = agent.model.distribution.evaluate(out, taken, legal)
     now = now.numpy().reshape(8, 6)
     ratio = np.exp(now - rollout.behavior_log_prob[:-1])
     assert (ratio < 0.99).any()
@@ -180,8 +180,8 @@ def test_values_are_those_of_the_network_whatever_the_chunks(engine, monkeypatch
     rollout = collect(agent, env)
     agent.compute_advantages([rollout], Counters())
     with torch.no_grad():
-        value = agent.parts.network.values(torch.from_numpy(rollout.obs).flatten(0, 1))
-        final = agent.parts.network.values(torch.from_numpy(rollout.final_obs).flatten(0, 1))
+        value = agent.model.network.values(torch.from_numpy(rollout.obs).flatten(0, 1))
+        final = agent.model.network.values(torch.from_numpy(rollout.final_obs).flatten(0, 1))
     value, final = value.numpy().reshape(9, 6), final.numpy().reshape(9, 6)
     assert rollout.value == pytest.approx(value, abs=1e-6)
     expected = vtrace_twin(

@@ -54,7 +54,7 @@ def test_both_networks_have_the_same_layers(tmp_path: Path) -> None:
     try:
         mine = sorted(
             tuple(value.shape)
-            for value in ours._loop.trainer.algo.parts.network.parameters()  # type: ignore[attr-defined]
+            for value in ours._loop.trainer.algo.model.network.parameters()  # type: ignore[attr-defined]
         )
     finally:
         ours.close()

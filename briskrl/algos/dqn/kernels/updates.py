@@ -35,6 +35,7 @@ from briskrl.compiler.math import flush_denormals, restore_denormals
 from briskrl.compiler.packed_args import unpack
 from briskrl.fused.kernels.packing import copy_numbers, pack
 from briskrl.fused.kernels.structs import TILE_ROWS
+from briskrl.memory.kernels.prioritized_sampling import sample_batch, update_batch_priorities
 
 
 class Task(NamedTuple):
@@ -142,4 +143,23 @@ def run_updates(task, prefetch_id):
                 take_step(context, context.full_gradient, 0, k)
             else:
                 do_update(task, k)
+    restore_denormals(control)
+
+
+@kernel
+def run_prioritized_updates(sampler, task):
+    """Sample a batch, update the network and set the batch's priorities, once per update of a task.
+
+    Every sample depends on the errors of the updates before.
+
+    Args:
+        sampler: PrioritizedSampler that fills the batch of the task.
+        task: Packed Task.
+    """
+    context = unpack(task).context
+    control = flush_denormals()
+    for k in range(context.params[NUM_UPDATES]):
+        sample_batch(sampler, k)
+        do_update(task, k)
+        update_batch_priorities(sampler, k, context.errors)
     restore_denormals(control)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from briskrl.algos.distributions.kernels.subset import mix_random_subsets, room_for, sample_subsets
+from briskrl.algos.kernels.sampling import mix_random_subsets, sample_subsets
 from tests.memory.reference import chi_square_excess
 
 NO_MASK = np.zeros((0, 0), np.bool_)
@@ -20,14 +20,14 @@ def sample(logits, mask, taken, seed):
     rows, size = logits.shape
     action, log_prob = np.full((rows, taken), 99), np.zeros(rows, np.float32)
     draws = np.random.default_rng(seed).random((rows, taken))
-    sample_subsets(logits, mask, draws, room_for(size), action, log_prob)
+    sample_subsets(logits, mask, draws, np.zeros(size, np.bool_), action, log_prob)
     return action, log_prob
 
 
 def mix(greedy, mask, epsilon, size, seed):
     out = np.full_like(greedy, 99)
     draws = np.random.default_rng(seed).random((2, *greedy.shape))
-    mix_random_subsets(greedy, draws, epsilon, mask, room_for(size), out)
+    mix_random_subsets(greedy, draws, epsilon, mask, np.zeros(size, np.bool_), out)
     return out
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from briskrl.algos.distributions.factory import distribution_of
-from briskrl.algos.distributions.subset import Subset, best_actions
+from briskrl.algos.distributions import Subset, best_actions, distribution_of
 from briskrl.core.spec import SubsetSpec
 from briskrl.core.types import Decision
 

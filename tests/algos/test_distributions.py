@@ -8,9 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from briskrl.algos.distributions.categorical import Categorical
-from briskrl.algos.distributions.factory import distribution_of
-from briskrl.algos.distributions.gaussian import Gaussian
+from briskrl.algos.distributions import Categorical, Gaussian, distribution_of
 from briskrl.core.spec import BoxSpec, DiscreteSpec, MultiDiscreteSpec
 from briskrl.core.types import Decision
 

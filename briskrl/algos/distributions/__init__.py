@@ -1,1 +1,0 @@
-"""Distributions over actions: categorical, Gaussian, ordered subsets."""
