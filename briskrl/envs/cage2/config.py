@@ -1,4 +1,4 @@
-"""Settings of the CAGE-2 environments, as data; imports nothing heavy."""
+"""Settings of the CAGE-2 environment."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ class Cage2Config:
     """Edition, attacker, length, actions and observation of a defended network."""
 
     edition: Literal["current", "competition"] = "current"
-    """Rules: as the simulator is today, or as the published leaderboard was scored."""
+    """Rules: those of the current simulator, or those of the published leaderboard."""
     red: Literal["bline", "meander", "sleep", "mixed"] = "mixed"
     """The attacker; mixed draws one of the three for every episode."""
     red_weights: tuple[Weight, Weight, Weight] = (1, 1, 1)
-    """How often mixed draws B_line, Meander and Sleep, relative to one another."""
+    """Relative frequencies of B_line, Meander and Sleep if red is mixed."""
     length: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Steps of an episode; officially 30, 50 or 100."""
     green: bool = False
-    """Let a user scan hosts at random; officially asleep."""
+    """Let a green user scan hosts at random; off in official evaluations."""
     view: Literal["table", "wrapper2"] = "table"
-    """How blue's events are told; wrapper2 shows scans of a host that has just got a decoy."""
+    """How events are shown; wrapper2 also shows scans of a host that has just got a decoy."""
     actions: Literal["full", "reduced"] = "full"
-    """All 145 actions, or 37 with the next best decoy of each host as one action."""
+    """All 145 actions, or 37 in which one action per host sets up its next best decoy."""
     mask: Literal["none", "legal", "useful"] = "none"
-    """Actions kept from the trainer: decoys that never fit a host, or that would fail now."""
+    """Masked actions: none, decoys that never fit a host, or decoys that would fail now."""
     frames: Annotated[int, Meta(ge=1, le=16)] = 1
-    """Observations stacked, the newest first."""
+    """Number of stacked observations, the newest first."""
     scan_memory: bool = False
-    """Add per host whether a scan was ever seen there (0.5), and whether that was the last (1)."""
+    """Add per host whether a scan was seen there (0.5), or the last scan (1)."""
     decoy_memory: Literal["none", "count", "full"] = "none"
-    """Add the decoys that blue has up: the share of those that fit a host, or every single one."""
+    """Add blue's decoys: the fraction of those that fit a host, or one flag per decoy."""
     event_memory: bool = False
     """Add per host 1 / (1 + steps since activity was last seen there); 0 if never."""
     restore_memory: bool = False
     """Add per host whether blue has restored it in this episode."""
     clock: bool = False
-    """Add the steps so far, in hundreds, at most 1; how long the episode will be is not told."""
+    """Add the number of steps so far, in hundreds, at most 1."""
     terminal: bool = False
-    """Let episodes terminate, so that values do not look beyond; by default they are cut off."""
+    """Terminate episodes at their end instead of truncating them, so that values stop there."""
 
     def check(self) -> list[str]:
-        """Combinations that cannot work, one sentence each."""
+        """Invalid combinations of settings, one sentence each."""
         wrong = []
         if not 1 <= self.length <= 10_000:
             wrong.append(f"length must be 1 to 10000, not {self.length}.")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
 from briskrl.core.types import Array, Bools
-from briskrl.envs.cage2 import render, scenario, text_render
+from briskrl.envs.cage2 import render, scenario
 from briskrl.envs.cage2.config import Cage2Config
 from briskrl.envs.cage2.ground_truth import Truth, read_truth
 from briskrl.envs.cage2.kernels import layout as k
@@ -56,7 +56,7 @@ class Cage2VecEnv(NativeVecEnv):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """What the actions are called, by index."""
+        """Names of the actions, by index."""
         reduced = self.config.actions == "reduced"
         return scenario.REDUCED_NAMES if reduced else scenario.ACTION_NAMES
 
@@ -77,7 +77,7 @@ class Cage2VecEnv(NativeVecEnv):
         truth, shown = read_truth(self._rows[env : env + 1]), int(self._rows[env, k.SHOWN])
         if self.render_mode == "rgb_array":
             return render.rgb(truth, shown, self.config.length, self.cell_px)
-        return text_render.board(truth, shown, self.config.length)
+        return render.ansi(truth, shown, self.config.length)
 
 
 class Cage2Env(NativeEnv):
@@ -91,7 +91,7 @@ build = Cage2VecEnv.build
 
 
 def spec_of(layout: Layout) -> EnvSpec:
-    """What one network of these settings looks like from outside."""
+    """The spec of one network with these settings."""
     return EnvSpec(
         obs=ArraySpec.of((layout.obs_size,), "float32", -1.0, 1.0),
         action=DiscreteSpec(layout.num_actions),

@@ -1,4 +1,4 @@
-"""The true state of networks as plain arrays, for researchers, tests and pictures."""
+"""The true state of networks as plain arrays, for analysis, tests and rendering."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _REMEMBERED_BIT = 15
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is the case in N networks; hosts, decoys, exploits in the orders of the scenario.
+    """The true state of N networks; hosts, decoys and exploits are in the order of the scenario.
 
-    Masks have bit h for host h. What a step did is -1 before the first one; -1 also stands for "no
-    target" and "not drawn".
+    Masks have bit h for host h. Fields about the last step are -1 before the first one; -1 also
+    means "no target" and "not drawn".
     """
 
     steps: Ints
@@ -40,7 +40,7 @@ class Truth:
     files: Ints
     """(N, 13): bit 1 dropper of an exploit, bit 2 dropper of an escalation."""
     compromise: Ints
-    """(N, 13): what blue's table says: 0 No, 1 Unknown, 2 User, 3 Privileged."""
+    """(N, 13): compromise in blue's table: 0 No, 1 Unknown, 2 User, 3 Privileged."""
     ot_running: Ints
     """(N,): the process of the operational service is alive."""
     ot_active: Ints
@@ -58,7 +58,7 @@ class Truth:
     known_subnet: Ints
     """(N,): mask of subnets red knows."""
     bline_stage: Ints
-    """(N,): stage that B_line has just executed; -1 for other attackers."""
+    """(N,): last stage of B_line; -1 for other attackers."""
     meander_scanned: Ints
     """(N,): masks of Meander's memory; 0 for other attackers."""
     meander_exploited: Ints
@@ -81,18 +81,18 @@ class Truth:
     esc_pick: Ints
     """(N,): whether an escalation took a removable session."""
     esc_options: Ints
-    """(N,): how many sessions it chose among."""
+    """(N,): number of sessions it chose among."""
     green_target: Ints
     """(N,): host that the green user scanned."""
 
     def of(self, env: int) -> Truth:
-        """The same of one network alone."""
+        """The state of one network."""
         parts = {field.name: getattr(self, field.name)[env : env + 1] for field in fields(self)}
         return Truth(**parts)
 
 
 def read_truth(games: NDArray[np.uint64]) -> Truth:
-    """The true state that rows of memory (N, words) hold."""
+    """The true state from rows of memory (N, words)."""
     shorts, halves = games.view(np.int16), games.view(np.int32)
     service = shorts[:, k.SERVICE].astype(np.int64)
     return Truth(
@@ -125,7 +125,7 @@ _SCALARS = {
     "esc_options": k.PICKED_FROM,
     "green_target": k.GREEN,
 }
-"""Fields that lie in memory as they are."""
+"""Fields that are stored as they are."""
 _MEANDER = {
     "meander_scanned": k.SCANNED,
     "meander_exploited": k.EXPLOITED,
@@ -155,7 +155,7 @@ def _hosts(shorts: NDArray[np.int16]) -> dict[str, Ints]:
 
 
 def _agents(shorts: NDArray[np.int16]) -> dict[str, Ints]:
-    """Memories that belong to one attacker alone."""
+    """Memory of one kind of attacker."""
     agent = shorts[:, k.AGENT]
     memory = {
         name: np.where(agent == k.MEANDER, shorts[:, at], 0).astype(np.int64)

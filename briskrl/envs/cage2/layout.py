@@ -1,4 +1,4 @@
-"""How settings and the scenario become the numbers that kernels read."""
+"""Memory layout of a network, and settings and scenario as kernels read them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Shorts = NDArray[np.int16]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Sizes that follow from the settings: a row of memory, and the parts of an observation."""
+    """Sizes that follow from the settings: a row of memory and the parts of an observation."""
 
     config: Cage2Config
 
     @property
     def final(self) -> int:
-        """Word of a row from which on the decoys of ended episodes are kept."""
+        """First word of a row for the decoys of the last ended episode."""
         return k.ROW_SCALARS + self.config.frames - 1
 
     @property
@@ -36,7 +36,7 @@ class Layout:
         return -(-words // _CACHE_LINE_WORDS) * _CACHE_LINE_WORDS
 
     def parts(self) -> dict[str, slice]:
-        """Where in an observation its parts are, by name; only those that there are."""
+        """Parts of an observation by name, as slices; only those that exist."""
         config = self.config
         decoys = {"none": 0, "count": s.NUM_HOSTS, "full": s.NUM_HOSTS * len(s.DECOYS)}
         sizes = {
@@ -61,7 +61,7 @@ class Layout:
 
     @property
     def num_actions(self) -> int:
-        """Actions blue may choose from."""
+        """Number of blue actions."""
         return len(s.REDUCED_NAMES if self.config.actions == "reduced" else s.ACTION_NAMES)
 
 

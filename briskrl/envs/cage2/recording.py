@@ -1,7 +1,7 @@
-"""Recorded episodes of the original simulator, checked against ours step by step.
+"""Check the environment step by step against recorded episodes of the original simulator.
 
 A recording is a mapping of arrays, N episodes with T time slots each: `length`, `red_agent`,
-`blue_action`, the choices of `briskrl.envs.cage2.replay.Choices`, and whatever is to be compared:
+`blue_action`, the choices of `briskrl.envs.cage2.replay.Choices`, and the arrays to compare:
 `obs` (N, T+1, 52), `reward` (N, T) and fields of `briskrl.envs.cage2.ground_truth.Truth`
 (N, T, ...). The README beside the recordings in tests/envs/cage2/golden describes each array.
 """
@@ -26,18 +26,18 @@ _COMPARED = tuple(field.name for field in fields(Truth) if field.name not in ("s
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a recording and the environment disagree."""
+    """A difference between a recording and the environment."""
 
     array: str
-    """The recorded array; "candidates" if red chose what its model does not allow, "options" if it
-    took an exploit that its memory does not suggest."""
+    """The recorded array; "candidates" for a choice of red that its model does not allow, "options"
+    for an exploit that its memory does not suggest."""
     episode: int
     step: int
-    """-1 is the reset."""
+    """-1 for the reset."""
 
 
 def check_recording(recording: Mapping[str, Array], **settings: Any) -> list[Difference]:
-    """Replay all episodes of a recording; returns every difference, so none at all if all is well.
+    """Replay all episodes of a recording; returns all differences.
 
     Args:
         recording: Arrays as described above.

@@ -1,9 +1,8 @@
-"""Replay mode: steps whose random choices are given, so that recorded episodes can be checked.
+"""Replay mode: steps with given random choices, to check recorded episodes.
 
-A recording of the original simulator holds, for every step, what blue did and what chance decided.
-`replay_step` plays such a step and tells what red's model allowed. So the environment is checked
-against the original: a recorded choice must be among the allowed ones, and everything that follows
-must be equal.
+A recording of the original simulator holds, for every step, blue's action and the random choices.
+`replay_step` plays such a step and returns the choices that red's model allows. A recorded choice
+must be among them, and everything that follows must be equal.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ from briskrl.envs.cage2.kernels import layout as k
 from briskrl.envs.cage2.kernels.step import replay
 
 FREE = k.FREE
-"""Leaves a choice to chance."""
+"""Leaves a choice random."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What chance decides in one step of N networks; everything is free unless given, (N,) each."""
+    """Random choices in one step of N networks, (N,) each; those not given stay random."""
 
     red_action: ArrayLike = FREE
     """Index in scenario.RED_KINDS."""
     red_target: ArrayLike = FREE
-    """Host, or subnet of a discovery; counts where red_action is given."""
+    """Host, or subnet of a discovery; used where red_action is given."""
     red_exploit: ArrayLike = FREE
-    """Exploit that red tries, if it has any to try."""
+    """Exploit that red tries, if it has any."""
     detected: ArrayLike = FREE
     """Whether a reverse shell is seen: 0 or 1."""
     esc_pick: ArrayLike = FREE
@@ -56,7 +55,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What red's model could have chosen in a step, (N,) each."""
+    """Choices that red's model allows in a step, (N,) each."""
 
     action: Ints
     """Index in scenario.RED_KINDS."""
@@ -67,19 +66,19 @@ class Allowed:
 
 
 def set_red(env: Cage2VecEnv, agents: ArrayLike) -> None:
-    """Decide the attackers (N,) of episodes that have just begun: indices in scenario.REDS."""
+    """Set the attackers (N,) of episodes that have just begun: indices in scenario.REDS."""
     env._i16[:, k.AGENT] = agents
 
 
 def replay_step(env: Cage2VecEnv, actions: Array, choices: Choices, out: StepBuffers) -> Allowed:
     """Advance every network by one step with the given choices, writing all of `out`.
 
-    Choices are not checked against the model: compare them with what is returned.
+    Choices are not checked against the model; compare them with the returned ones.
 
     Args:
         env: Networks that have begun.
         actions: Blue's actions (N,).
-        choices: What chance decides.
+        choices: The random choices.
         out: As for `step_into`.
     """
     env._check(out)

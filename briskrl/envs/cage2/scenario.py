@@ -1,7 +1,7 @@
 """Scenario2 as data: hosts with their services, decoys, exploits, actions and the path of B_line.
 
-Names and numbers are facts about the original simulator; nothing here computes. The compiled tables
-are made from this by `briskrl.envs.cage2.layout`.
+Names and numbers are those of the original simulator. `briskrl.envs.cage2.layout` turns them into
+tables for the kernels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Level = Literal["user", "root"]
 System = Literal["Linux", "Windows"]
 
 PORTS = (21, 22, 25, 53, 68, 80, 135, 139, 443, 445, 3389, 3390)
-"""Every port there is; sets of ports are masks over this order."""
+"""All ports; sets of ports are masks in this order."""
 SUBNETS = ("Enterprise", "Operational", "User")
 """In the order in which Meander tries them."""
 REDS = ("bline", "meander", "sleep")
@@ -32,9 +32,9 @@ class Service:
 
     port: int
     kind: str = ""
-    """What exploits look for; empty if none does."""
+    """Name that exploits look for; empty if none does."""
     level: Level | None = None
-    """What a successful exploit yields; None if it cannot succeed."""
+    """Access after a successful exploit; None if it cannot succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Host:
     system: System
     services: tuple[Service, ...]
     confidentiality: float
-    """What red's privileged access costs per step."""
+    """Cost per step of red's privileged access."""
     link: str | None = None
     """The host whose address red learns by escalating here."""
 
@@ -60,14 +60,14 @@ class Decoy:
     """The port that must not be listening yet."""
     opens: int
     traps: str
-    """The exploit that runs into it."""
+    """The exploit that it traps."""
     system: System | None = None
-    """The only system it runs on; None is any."""
+    """The operating system that it needs; None for any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exploit:
-    """A way in."""
+    """An exploit of a service."""
 
     name: str
     port: int
@@ -76,7 +76,7 @@ class Exploit:
     weight: float
     """Red prefers the largest."""
     any_of: tuple[int, ...] = ()
-    """Ports of which red must remember one besides."""
+    """Further ports, of which red must remember one."""
 
 
 _SSH = Service(22, "ssh", "user")
@@ -95,7 +95,7 @@ _OFFICE = (
 _DESKTOP = (Service(445, "smb", "root"), Service(139, "smb", "root"), Service(135))
 
 HOSTS = (
-    # The account that brute force finds elsewhere is missing on Defender.
+    # Defender does not have the account that brute force finds elsewhere.
     Host(
         "Defender",
         "Enterprise",
@@ -148,7 +148,7 @@ DECOYS = (
     Decoy("SSHD", checks=22, opens=22, traps="SSHBruteForce"),
     Decoy("Svchost", checks=3389, opens=3389, traps="BlueKeep", system="Windows"),
     Decoy("Tomcat", checks=443, opens=443, traps="HTTPSRFI"),
-    # Looks at one port and opens another, so it never blocks itself and can be stacked.
+    # Checks one port and opens another, so it never blocks itself and can be stacked.
     Decoy("Vsftpd", checks=21, opens=80, traps="HTTPRFI", system="Linux"),
 )
 DECOY_NAMES = tuple(decoy.name for decoy in DECOYS)
@@ -194,10 +194,10 @@ B_LINE = (
 """Action of each stage: U is a user host drawn once, E the host that it links to."""
 B_LINE_USERS = ("User1", "User2", "User3", "User4")
 JUMP = (0, 1, 2, 2, 2, 2, 5, 5, 5, 5, 9, 9, 9, 12, 13)
-"""Where B_line goes on from a stage that did not succeed."""
+"""Next stage of B_line after a stage that failed."""
 
 BLUE_KINDS = ("Analyse", "Remove", *(f"Decoy{name}" for name in DECOY_NAMES), "Restore")
-"""Blue actions that take a host, in the order of their indices."""
+"""Blue actions on a host, in the order of their indices."""
 SLEEP, MONITOR = 0, 1
 ACTION_NAMES = (
     "Sleep",
@@ -220,7 +220,7 @@ REDUCED_HOSTS = (
 """Hosts of the reduced action set."""
 REDUCED_KINDS = ("Analyse", "Remove", "Restore", "Decoy")
 REDUCED_NAMES = ("Sleep", *(f"{kind} {host}" for kind in REDUCED_KINDS for host in REDUCED_HOSTS))
-"""The 37 actions of the reduced set; Decoy places the next best decoy that fits."""
+"""The 37 actions of the reduced set; Decoy sets up the next best decoy that fits."""
 BEST_DECOYS = {
     "Defender": ("HarakaSMPT", "Tomcat", "Apache", "Vsftpd"),
     "Enterprise0": ("HarakaSMPT", "Tomcat", "Apache", "Vsftpd"),
@@ -232,7 +232,7 @@ BEST_DECOYS = {
     "User3": ("SSHD", "Vsftpd"),
     "User4": ("Vsftpd",),
 }
-"""Decoys of a host, the one first whose exploit red prefers most; each is placed once."""
+"""Decoys of a host by red's preference for their exploit; each is set up once."""
 
 
 def action_index(name: str) -> int:

@@ -20,14 +20,14 @@ PUBLISHED = {
         ("second", -56.90),
         ("third", -57.05),
         ("plain PPO entry", -73.98),
-        ("organisers' PPO", -95.47),
+        ("organizers' PPO", -95.47),
         ("react-restore", -823.89),
         ("random", -2015.61),
         ("sleep", -3112.20),
     ),
     "current": (("winner of the challenge, as measured by its users", -86.0),),
 }
-"""Totals that others published, by edition."""
+"""Published totals, by edition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Cage2Report:
         }
 
     def as_text(self) -> str:
-        """The table of cells, then the leaderboard with the agent in its place."""
+        """The table of cells, then the leaderboard including the agent."""
         lines = [f"  edition {self.edition}, {self.episodes:,} episodes per cell, 95 % intervals"]
         lines.append("  red     " + "".join(f"{f'{length} steps':>18}" for length in LENGTHS))
         for red in REDS:
@@ -69,7 +69,7 @@ class Cage2Report:
         ranks = [(name, f"{total:10.2f}", total) for name, total in PUBLISHED[self.edition]]
         ranks.append(("-> this agent", _shown(self.total, 10), self.total.mean))
         lines += ["", f"  total of the {len(self.cells)} cells, among published ones"]
-        lines += [f"  {told}  {name}" for name, told, _ in sorted(ranks, key=lambda row: -row[2])]
+        lines += [f"  {total}  {name}" for name, total, _ in sorted(ranks, key=lambda row: -row[2])]
         return "\n".join(lines)
 
 
@@ -78,7 +78,7 @@ def _shown(mean: Mean, width: int = 0) -> str:
 
 
 def score(play: Play, config: Any, *, episodes: int | None, seed: int) -> Cage2Report:
-    """Play the nine cells in the edition that the agent was made for; see `Suite`."""
+    """Play the nine cells in the agent's edition; see `Suite`."""
     assert isinstance(config, Cage2Config)
     count = episodes or EPISODES
     cells = {}
@@ -86,7 +86,7 @@ def score(play: Play, config: Any, *, episodes: int | None, seed: int) -> Cage2R
         for length in LENGTHS:
             name = f"{red}-{length}"
             official = replace(config, red=cast(Any, red), length=length, green=False)
-            # Seeds of their own make the cells independent, as the interval of their sum assumes.
+            # Separate seeds make the cells independent, as the interval of their sum assumes.
             games = play(official, episodes=count, seed=derive_seed(seed, name))
             cells[name] = mean_of(games.returns)
     return Cage2Report(config.edition, count, cells)

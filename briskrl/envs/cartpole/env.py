@@ -74,7 +74,7 @@ class CartPoleVecEnv(NativeVecEnv):
     def set_states(self, states: ArrayLike, *, steps: ArrayLike = 0) -> None:
         """Put all carts into these states (N, 4), after this number of steps (N,).
 
-        Follow it with `observe_into` to see them.
+        Call `observe_into` to get their observations.
         """
         self._states[:] = states
         self._i32[:, k.STEPS][:] = steps
@@ -100,7 +100,7 @@ build = CartPoleVecEnv.build
 
 
 def spec_of(config: CartPoleConfig) -> EnvSpec:
-    """What one cart of these settings looks like from outside."""
+    """The spec of one cart with these settings."""
     bound = float(np.finfo(np.float32).max)
     return EnvSpec(
         obs=ArraySpec.of((4,), "float32", -bound, bound),

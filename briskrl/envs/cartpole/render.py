@@ -1,4 +1,4 @@
-"""Carts and poles as text and as images, with NumPy alone."""
+"""Carts and poles as text (`ansi`) and as images (`rgb`)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def ansi(x: float, angle: float, steps: int) -> str:
     lines[_ROWS, max(middle - 1, 0) : middle + 2] = "="
     frame = "+" + "-" * _COLUMNS + "+"
     rows = ["|" + "".join(line) + "|" for line in lines]
-    told = f"place {x:+.2f}  angle {math.degrees(angle):+.1f}  steps {steps}"
-    return "\n".join([frame, *rows, frame, told])
+    numbers = f"position {x:+.2f}  angle {math.degrees(angle):+.1f}  steps {steps}"
+    return "\n".join([frame, *rows, frame, numbers])
 
 
 def _column(x: float) -> int:

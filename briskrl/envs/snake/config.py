@@ -1,4 +1,4 @@
-"""Settings of the Snake environments, as data; imports nothing heavy."""
+"""Settings of the Snake environment."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 Side = Annotated[int, Meta(ge=4, le=64)]
-Share = Annotated[float, Meta(ge=0, le=1)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,48 +20,48 @@ class SnakeConfig:
     width: Side = 10
     """Columns of the board, 4 to 64."""
     obs: Literal["features", "flood", "extended", "grid"] = "features"
-    """What the agent sees: features (11), flood (14: plus reachable space), extended (24), grid."""
+    """Observation: features (11), flood (14: plus reachable space), extended (24), or grid."""
     actions: Literal["relative", "absolute"] = "relative"
     """Relative: straight, right, left. Absolute: up, right, down, left."""
     start: Literal["center", "random", "cycle"] = "center"
-    """How a game begins: short in the centre, short anywhere, or long on a cycle (late game)."""
-    start_fill: tuple[Share, Share] = (0.3, 0.9)
-    """Smallest and largest share of the board the snake covers at a cycle start."""
-    start_mix: Share = 1.0
-    """Share of games that begin on the cycle if start is cycle; the others begin in the centre."""
+    """How a game starts: short in the center, short anywhere, or long on a cycle (late game)."""
+    start_fill: tuple[Fraction, Fraction] = (0.3, 0.9)
+    """Smallest and largest fraction of the board that the snake covers at a cycle start."""
+    start_mix: Fraction = 1.0
+    """Fraction of games that start on the cycle if start is cycle; others start in the center."""
     tail_rule: Literal["vacates", "solid"] = "vacates"
     """Whether the head may move onto the cell that the tail is just leaving."""
     hunger_limit: Annotated[int, Meta(ge=0)] | None = None
-    """Moves without food after which a game is cut off; unset means 2*height*width, 0 never."""
+    """Moves without food after which a game is truncated; unset means 2*height*width, 0 never."""
     max_steps: Annotated[int, Meta(ge=0)] = 0
-    """Moves after which a game is cut off; 0 means never."""
+    """Moves after which a game is truncated; 0 means never."""
     reward_death: float = -10.0
     """Reward of a collision."""
     reward_food: float = 10.0
-    """Reward of a food."""
+    """Reward of eating food."""
     reward_win: float = 0.0
     """Added to the reward of the food that fills the board."""
     reward_step: float = -0.01
     """Reward of any other move."""
     reward_starved: float = 0.0
-    """Added when a game is cut off by hunger_limit."""
+    """Added when hunger_limit truncates a game."""
     shaping: float = 0.0
-    """Reward for a move towards the food, and cost of a move away from it."""
+    """Reward for a move toward the food, and penalty for a move away from it."""
     grid_dtype: Literal["float32", "uint8"] = "uint8"
-    """Number type of the planes; uint8 (255 is one) takes a quarter of the memory of float32."""
+    """Dtype of the planes; uint8 (255 stands for 1) takes a quarter of the memory of float32."""
     grid_frame: Literal["board", "ego"] = "board"
-    """Planes as the board lies, or rotated so that the snake always heads up (square boards)."""
+    """Planes in board orientation, or rotated so that the snake heads up (square boards)."""
     grid_center: Literal["board", "head"] = "board"
-    """Planes of the board, or twice as large with the head always in the middle."""
+    """Planes of the board, or twice as large with the head in the center."""
     grid_reachable: bool = False
     """Add a plane of the free cells that the head can reach."""
     mirror: bool = False
-    """Flip half of the games left to right, as training augmentation (relative actions)."""
+    """Mirror half of the games, as data augmentation (relative actions)."""
     masks: bool = False
-    """Tell the trainer which moves collide at once, so that it never takes them."""
+    """Mask moves that collide at once, so that the agent never takes them."""
 
     def check(self) -> list[str]:
-        """Combinations that cannot work, one sentence each."""
+        """Invalid combinations of settings, one sentence each."""
         wrong = []
         for name in ("height", "width"):
             side = getattr(self, name)
@@ -91,7 +91,7 @@ class SnakeConfig:
                 "an odd board has no cycle through all cells."
             )
         if not 0 <= low <= high <= 1:
-            wrong.append(f"start_fill must rise within 0..1, not {low}, {high}.")
+            wrong.append(f"start_fill must be two increasing numbers in 0..1, not {low}, {high}.")
         elif self.cycle_lengths[0] > self.cycle_lengths[1]:
             wrong.append(
                 f"start_fill {low}, {high} leaves no length between 3 and "
@@ -113,6 +113,6 @@ class SnakeConfig:
 
     @property
     def cycle_lengths(self) -> tuple[int, int]:
-        """Smallest and largest length of a cycle start, both possible."""
+        """Smallest and largest length at a cycle start."""
         low, high = self.start_fill
         return max(3, int(low * self.cells)), min(self.cells - 1, int(high * self.cells))

@@ -121,7 +121,7 @@ class SnakeVecEnv(NativeVecEnv):
     ) -> None:
         """Put one game into a position: body cells head first, food -1 for none.
 
-        Follow it with `observe_into` to see the position.
+        Call `observe_into` to get its observation.
         """
         body = np.asarray(cells, np.int64)
         layout, row, ints = self._layout, self._i16[env], self._i32[env]
@@ -157,7 +157,7 @@ build = SnakeVecEnv.build
 
 
 def spec_of(config: SnakeConfig) -> EnvSpec:
-    """What one game of these settings looks like from outside."""
+    """The spec of one game with these settings."""
     high: float = 1.0
     if config.obs != "grid":
         shape: tuple[int, ...] = (FEATURES[config.obs],)
@@ -168,7 +168,7 @@ def spec_of(config: SnakeConfig) -> EnvSpec:
             planes, height, width = planes + 1, 2 * height - 1, 2 * width - 1
         shape, dtype = (planes, height, width), config.grid_dtype
         high = 255.0 if dtype == "uint8" else 1.0
-    # Each food comes within the hunger limit of the one before, and a board has so many at most.
+    # Each food comes within the hunger limit, and a board has room for cells - 3 of them.
     limits = [config.hunger * (config.cells - 3), config.max_steps]
     return EnvSpec(
         obs=ArraySpec.of(shape, dtype, 0.0, high),

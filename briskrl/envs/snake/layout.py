@@ -1,4 +1,4 @@
-"""How a game lies in memory, and how settings become the numbers that kernels read."""
+"""Memory layout of a game, and the settings as kernels read them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CACHE_LINE_WORDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Places in the row of words that is one game; see the kernels for what they hold."""
+    """Places in the row of words of one game; see `kernels/board.py`."""
 
     height: int
     width: int
@@ -38,7 +38,7 @@ class Layout:
 
     @property
     def padded_words(self) -> int:
-        """Words of a bitboard with the zeros around it; kernels read one word further behind."""
+        """Words of a bitboard with its padding; kernels read one word beyond it."""
         return self.pad + self.board_words + self.pad + 1
 
     @property

@@ -1,4 +1,4 @@
-"""Snake boards as text and as images, with NumPy alone."""
+"""Snake boards as text (`ansi`) and as images (`rgb`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from briskrl.core.types import Ints
 
 GROUND = (24, 30, 42), (29, 36, 50)
-"""The two shades of the chequered board."""
+"""The two shades of the checkered board."""
 NECK, TAIL = (62, 214, 142), (22, 104, 116)
-"""The body fades from the first colour behind the head to the second at the tail."""
+"""The body fades from the first color behind the head to the second at the tail."""
 HEAD = (190, 255, 170)
 FOOD = (255, 92, 92)
 EYE = (24, 30, 42)
@@ -57,10 +57,10 @@ def _block(
     col: int,
     cell_px: int,
     gap: int,
-    colour: tuple[int, int, int] | NDArray[np.uint8],
+    color: tuple[int, int, int] | NDArray[np.uint8],
 ) -> None:
     top, left = row * cell_px, col * cell_px
-    image[top + gap : top + cell_px - gap, left + gap : left + cell_px - gap] = colour
+    image[top + gap : top + cell_px - gap, left + gap : left + cell_px - gap] = color
 
 
 def _ribbon(
@@ -69,13 +69,13 @@ def _ribbon(
     ahead: tuple[int, int],
     cell_px: int,
     gap: int,
-    colour: NDArray[np.uint8],
+    color: NDArray[np.uint8],
 ) -> None:
     """A body cell, joined with the one ahead of it across the gap between them."""
     (top, bottom), (left, right) = (
         sorted((a * cell_px, b * cell_px)) for a, b in zip(cell, ahead, strict=True)
     )
-    image[top + gap : bottom + cell_px - gap, left + gap : right + cell_px - gap] = colour
+    image[top + gap : bottom + cell_px - gap, left + gap : right + cell_px - gap] = color
 
 
 def _eyes(

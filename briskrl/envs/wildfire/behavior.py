@@ -1,6 +1,6 @@
-"""Surface fire behaviour at a point: Rothermel (1972) with Albini's (1976) changes, in float64.
+"""Surface fire behavior at a point: Rothermel (1972) with Albini's (1976) changes, in float64.
 
-Andrews (2018, RMRS-GTR-371) gives the whole set of equations. Everything takes and returns arrays;
+Andrews (2018, RMRS-GTR-371) lists all equations. Everything takes and returns arrays;
 inside, the units are the published ones (pounds, feet, minutes, Btu).
 """
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from briskrl.envs.wildfire.fuels import DEAD, LIVE, Reals, fuel_table
 
 FT = 0.3048
-"""Metres per foot."""
+"""Meters per foot."""
 KW_M = 3.4613
 """kW/m per Btu/ft/s."""
 MI_H = 26.8224
@@ -34,7 +34,7 @@ _TINY = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class FuelBed:
-    """What burning needs to know of fuels at given moistures, (M,) each, before wind and slope."""
+    """Fuel beds at given moistures, without wind and slope, (M,) each."""
 
     depth_ft: Reals
     r0: Reals
@@ -65,7 +65,7 @@ class FuelBed:
 
 @dataclass(frozen=True, slots=True)
 class HeadFire:
-    """The fire that runs with wind and slope, all arrays of one shape."""
+    """The head fire with wind and slope; all arrays have one shape."""
 
     rate: Reals
     """m/min along the slope, at the head."""
@@ -138,9 +138,9 @@ def wind_factor(
         depth_ft: Depth of the fuel bed.
         cover: Canopy cover, as a fraction.
         height_m: Canopy height.
-        any_canopy: Let every canopy shelter, however thin or low. Else it must fill 5 % of the
-            crown space and be 6 ft high (Andrews 2012): the formula for sheltered fuel would make
-            thin canopies speed up the wind.
+        any_canopy: Let every canopy shelter, even a thin or low one. Otherwise it must fill 5 % of
+            the crown space and be 6 ft high (Andrews 2012), because the formula for sheltered fuel
+            would make thin canopies speed up the wind.
     """
     depth, height = np.asarray(depth_ft, np.float64), np.asarray(height_m, np.float64) / FT
     crown = np.asarray(cover, np.float64) / 3
@@ -159,7 +159,7 @@ def wind_factor(
 def azimuth(degrees: ArrayLike, *, turned: int = 0) -> tuple[Reals, Reals]:
     """East and north of an azimuth plus `turned` right angles.
 
-    Quarter turns only swap and negate the two, so that a rotated landscape burns alike to the bit.
+    Quarter turns only swap and negate the two, so rotated landscapes burn identically, to the bit.
     """
     angle = np.asarray(degrees, np.float64) % 360
     quarter = np.floor(angle / 90)
@@ -226,7 +226,7 @@ def _length_to_width(miles_h: Reals) -> Reals:
 
 
 def _cured(rows: NDArray[np.int64], herb_moisture: Reals) -> Reals:
-    """Loads (M, 6) with the cured share of the herbs of dynamic models among the dead."""
+    """Loads (M, 6) with the cured fraction of the herbs of dynamic models moved to dead fuel."""
     table = fuel_table()
     load = table.load[rows]
     green = np.where(table.dynamic[rows], np.clip(herb_moisture / 0.9 - 1 / 3, 0, 1), 1.0)
@@ -241,13 +241,13 @@ def _net_load(load: Reals, sav: Reals, share: Reals) -> Reals:
     dead = np.array([True] * 4 + [False] * 2)
     alike = (size[:, :, None] == size[:, None, :]) & (dead[:, None] == dead)
     pooled = (alike * share[:, None, :]).sum(2)
-    # Fuel finer than the smallest limit alone has no bin.
+    # Only fuel finer than the smallest limit has no bin.
     net = np.where(sav < _SIZE_LIMITS[-1], 0.0, pooled) * load * (1 - _MINERAL)
     return np.stack([net[:, DEAD].sum(1), net[:, LIVE].sum(1)], axis=1)
 
 
 def _moisture_damping(load: Reals, sav: Reals, wet: Reals, share: Reals, mx_dead: Reals) -> Reals:
-    """How much moisture slows burning, (M, 2) for dead and live fuel, 0 to 1."""
+    """Moisture damping (M, 2) of dead and live fuel, 0 to 1."""
     fine_dead = load[:, DEAD] * _decay(138, sav[:, DEAD])
     fine_live = (load[:, LIVE] * _decay(500, sav[:, LIVE])).sum(1)
     fine = fine_dead.sum(1)
@@ -269,7 +269,7 @@ def _velocity(sigma: Reals, ratio: Reals) -> Reals:
 
 
 def _decay(scale: float, sav: Reals) -> Reals:
-    """exp(-scale / sav), which is 0 where there is no fuel."""
+    """exp(-scale / sav); 0 where there is no fuel."""
     return np.exp(-scale / np.maximum(sav, 0.1))
 
 

@@ -1,7 +1,7 @@
-"""Observations in a few bytes: what changes is kept, what a landscape always shows is not.
+"""Observations in a few bytes: only what changes during an episode is stored.
 
-A code holds the landscape's number, what is left of the budget, and one bit per treated cell; with
-the pool that is all the planes and the mask there are. 40x40 cells take 208 bytes, not 97,600.
+A code holds the landscape's index, the remaining budget, and one bit per treated cell; planes and
+mask follow from it and the pool. 40x40 cells take 208 bytes instead of 97,600.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from briskrl.envs.wildfire.landscape_pool import Pool
 
 
 class PlaneCodec:
-    """Planes and masks from the codes of one pool; see ObsCodec."""
+    """Rebuilds planes and masks from codes; see ObsCodec."""
 
     def __init__(self, params: NDArray[np.int64], pool: Pool, spec: EnvSpec) -> None:
         """Set up the codec.
@@ -24,7 +24,7 @@ class PlaneCodec:
         Args:
             params: Settings, as the kernels read them.
             pool: The landscapes that they point to.
-            spec: What the environments look like.
+            spec: The spec of the environments.
         """
         self._params = params
         self._pool = pool
@@ -36,7 +36,7 @@ class PlaneCodec:
         return 8 * self._spec.code_words
 
     def decode_into(self, codes: Array, obs: Array, mask: Bools | None) -> None:
-        """Write the planes (B, C, H, W), and legal cells (B, H * W) if wanted, of codes (B, W).
+        """Write the planes (B, C, H, W) and, if given, the mask (B, H * W) of codes (B, W).
 
         Raises:
             ValueError: An array has another shape or dtype.

@@ -1,4 +1,4 @@
-"""The directions in which fire goes from cell to cell, and the cells each of them crosses."""
+"""The directions in which fire spreads from cell to cell, and the cells that each crosses."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What a straight move passes on its way."""
+    """The cells that a straight move crosses."""
 
     cells: tuple[Cell, ...]
     """Crossed cells from the source to the target, both included, relative to the source."""
     weights: tuple[float, ...]
-    """Share of the way that lies in each of them."""
+    """Fraction of the distance in each of them."""
     corner: tuple[Cell, Cell] | None
-    """The two cells beside a corner that the move slips through, if it does."""
+    """The two cells beside a corner that the move passes through, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compass:
-    """K directions as arrays; moves beyond the first 8 are fewer in smaller compasses."""
+    """K directions as arrays."""
 
     num_directions: int
     rows: NDArray[np.int64]
@@ -49,8 +49,7 @@ class Compass:
     cuts: NDArray[np.int64]
     """(C, 3): a break at a cell stops direction k of the cell (row, col) away: row, col, k."""
     pinches: NDArray[np.int64]
-    """(P, 5): likewise, if the cell at (row 2, col 2) away is blocked too: row, col, row 2, col 2,
-    k."""
+    """(P, 5): the same if the cell (row2, col2) away is blocked too: row, col, row2, col2, k."""
 
     @property
     def reach(self) -> int:
@@ -64,7 +63,7 @@ def compass(num_directions: int, *, leaky_diagonals: bool = False) -> Compass:
 
     Args:
         num_directions: K.
-        leaky_diagonals: Let fire slip through the corner between two blocked cells.
+        leaky_diagonals: Let fire pass through the corner between two blocked cells.
     """
     moves = MOVES[:num_directions]
     crossings = tuple(_crossing(move) for move in moves)
@@ -88,7 +87,7 @@ def compass(num_directions: int, *, leaky_diagonals: bool = False) -> Compass:
 
 
 def _crossing(move: Cell) -> Crossing:
-    """Follow the line from centre to centre over the borders between cells, exactly."""
+    """Follow the line from center to center across cell borders, exactly."""
     rows, cols = move
     marks = {Fraction(0), Fraction(1)}
     marks |= {Fraction(2 * i + 1, 2 * abs(rows)) for i in range(abs(rows))}

@@ -108,7 +108,7 @@ class WildfireVecEnv(NativeVecEnv):
         return obs, reward, terminated, truncated, self._with_mask(infos)
 
     def pin(self, landscapes: ArrayLike | None) -> None:
-        """From the next episode on, let env i play landscapes[i] of the pool; None: any of them."""
+        """Let env i play landscapes[i] of the pool from its next episode on; None lifts this."""
         ids = np.full(self.num_envs, -1) if landscapes is None else np.asarray(landscapes)
         if ids.shape != (self.num_envs,) or ids.max() >= len(self.pool.members):
             raise ValueError(
@@ -117,11 +117,11 @@ class WildfireVecEnv(NativeVecEnv):
         self._i32[:, k.PINNED] = ids + 1
 
     def playing(self) -> Ints:
-        """Which landscape of the pool each episode plays, (N,)."""
+        """The landscape of the pool that each episode plays, (N,)."""
         return self._i32[:, k.LAND].astype(np.int64)
 
     def episode_keys(self) -> Ints:
-        """A random number from 0 on that stays with each episode, (N,)."""
+        """A nonnegative random number of each episode, (N,)."""
         return (self._rows[:, k.KEY] >> np.uint64(32)).astype(np.int64)
 
     def peek(self) -> dict[str, Array]:
@@ -140,7 +140,7 @@ class WildfireVecEnv(NativeVecEnv):
         }
 
     def treated(self) -> Bools:
-        """Treated cells (N, H * W) of the episodes as they stand."""
+        """The treated cells, (N, H * W)."""
         closed = np.zeros((self.num_envs, self._layout.cells), np.bool_)
         write_masks(self._params, self._state, k.R_ROW_CLOSED, closed)
         for env, land in enumerate(self._i32[:, k.LAND]):
@@ -160,7 +160,7 @@ class WildfireVecEnv(NativeVecEnv):
             env = int(np.flatnonzero(~legal)[0])
             row, col = divmod(int(actions[env]), self.pool.shape[1])
             raise ValueError(
-                f"Env {env}: the cell at row {row}, column {col} cannot be treated; it is treated "
+                f"Env {env}: the cell at row {row}, column {col} cannot be treated: it is treated "
                 "already, protected, or cannot burn. See the action mask."
             )
 
@@ -221,7 +221,7 @@ def topk_masked(values: Floats, mask: Bools, count: int) -> Ints:
 
 
 def spec_of(config: WildfireConfig, pool: Pool) -> EnvSpec:
-    """What one episode of these settings looks like from outside."""
+    """The spec of one episode with these settings."""
     height, width = pool.shape
     return EnvSpec(
         obs=ArraySpec.of((len(config.channels), height, width), "float32", -1.0, 1.0),

@@ -20,9 +20,9 @@ from briskrl.envs.wildfire.landscape import LAYERS, Landscape, cell_name, landsc
 
 Layer = NDArray[Any]
 CELL_M = 30.0
-"""Side of a cell if an .npz file does not tell."""
+"""Side of a cell if an .npz file does not specify it."""
 _NUMBERS = ("cell_m", "prevailing_deg")
-"""What an .npz file may hold besides layers."""
+"""Numbers that an .npz file may hold besides layers."""
 _HEADER = ("ncols", "nrows", "cellsize")
 
 
@@ -30,8 +30,8 @@ def read_landscape(path: str | Path) -> Landscape:
     """The landscape in a file, or in a folder with a fuel.asc or fuel.tif.
 
     Raises:
-        ConfigError: The file cannot be read, or what is in it makes no landscape; the message names
-            the file, the layer and the cell.
+        ConfigError: The file cannot be read or has no valid landscape; the message names the file,
+            the layer and the cell.
     """
     file = Path(path)
     if file.is_dir():
@@ -64,7 +64,7 @@ def read_landscape(path: str | Path) -> Landscape:
 
 
 def write_npz(path: str | Path, landscape: Landscape) -> None:
-    """Write a landscape so that `read_landscape` gives an equal one."""
+    """Write a landscape; `read_landscape` returns an equal one."""
     numbers = {"cell_m": landscape.cell_m, "prevailing_deg": landscape.prevailing_deg}
     arrays: dict[str, Any] = {name: getattr(landscape, name) for name in LAYERS}
     arrays |= {name: np.array(value) for name, value in numbers.items() if value is not None}
@@ -76,7 +76,7 @@ def _read_npz(file: Path) -> tuple[dict[str, Layer], dict[str, float]]:
         with np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise ConfigError(f"{file}: this is no .npz file of plain arrays ({error}).") from error
+        raise ConfigError(f"{file}: not an .npz file of plain arrays ({error}).") from error
     numbers = {"cell_m": CELL_M}
     for name in _NUMBERS:
         if name not in found:
@@ -172,7 +172,7 @@ def _read_tiff(file: Path) -> tuple[dict[str, Layer], dict[str, float]]:
                     sizes[layer] = float(abs(data.transform.a))
                     _check_no_data(part, layer, data.read_masks(band) == 0)
         except rasterio.errors.RasterioError as error:
-            raise ConfigError(f"{part}: this is no GeoTIFF that can be read ({error}).") from error
+            raise ConfigError(f"{part}: not a readable GeoTIFF ({error}).") from error
     _check_sizes(file, sizes)
     return layers, {"cell_m": sizes.get("fuel", CELL_M)}
 

@@ -30,7 +30,7 @@ class FuelTable:
     """All models, one row each; arrays over classes are (F, 6) and put no load in dead herb."""
 
     number: NDArray[np.int16]
-    """(F,): the code on maps, rising."""
+    """(F,): code on maps, ascending."""
     code: tuple[str, ...]
     """Short names such as GR2."""
     burnable: Bools

@@ -1,4 +1,4 @@
-"""Crops of a real landscape: one LANDFIRE tile of the north-eastern United States, 30 m cells."""
+"""Crops of a real landscape: one LANDFIRE tile of the northeastern United States, 30 m cells."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CELL_M = 30.0
 NO_DATA = 32767
 BURNABLE_SHARE = 0.8
 BANDS = {"train": (0.0, 0.6), "validation": (0.6, 0.8), "test": (0.8, 1.0)}
-"""Rows of the tile that each split crops from, as shares of its height."""
+"""Rows of the tile that each split crops from, as fractions of its height."""
 
 
 def crop(number: int, height: int, width: int, *, split: str = "train") -> Landscape:

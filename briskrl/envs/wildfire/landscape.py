@@ -1,4 +1,4 @@
-"""Landscapes: what lies where, as arrays that nobody can write to."""
+"""Landscapes: grids of fuel, terrain and value, as read-only arrays."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ LAYERS = (
     "ignition_weight",
     "protected",
 )
-"""Names of the layers, in files too; only `fuel` must be there."""
+"""Names of the layers, also in files; only `fuel` is required."""
 VALUE_STEPS = 65536
-"""Values are kept to this fraction of 1."""
+"""Values are multiples of 1 over this number."""
 _BOUNDS = {
     "elevation": (-500.0, 9000.0),
     "slope": (0.0, 10.0),
@@ -48,11 +48,11 @@ class Landscape:
 
     name: str
     cell_m: float
-    """Side of a cell in metres."""
+    """Side of a cell in meters."""
     fuel: NDArray[np.int16]
     """Codes of fuel models."""
     elevation: Reals
-    """Metres."""
+    """Meters."""
     slope: Reals
     """Rise over run."""
     aspect: Reals
@@ -60,16 +60,16 @@ class Landscape:
     canopy_cover: Reals
     """Fraction."""
     canopy_height: Reals
-    """Metres."""
+    """Meters."""
     value: Reals
     """What is lost when a cell burns, in multiples of 1 / VALUE_STEPS; 0 on cells that cannot."""
     ignition_weight: Reals
-    """How likely fires are to begin here; 0 on cells that cannot burn."""
+    """Relative frequency of fires starting here; 0 on cells that cannot burn."""
     protected: Bools
     """Cells that must not be treated."""
     burnable: Bools
     prevailing_deg: float | None = None
-    """Where the wind mostly comes from; None if from anywhere."""
+    """Prevailing wind direction; None if there is none."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -83,7 +83,7 @@ class Landscape:
         return self.fuel.size
 
     def digest(self) -> str:
-        """A hash of everything in it."""
+        """A hash of all layers."""
         hashed = hashlib.blake2b(digest_size=16)
         for field in fields(self):
             part = getattr(self, field.name)
@@ -102,15 +102,15 @@ def landscape_of(
     prevailing_deg: float | None = None,
     **layers: ArrayLike | None,
 ) -> Landscape:
-    """A checked landscape: layers not given are flat, bare, worth 1 a cell and equally ignitable.
+    """A checked landscape; missing layers are flat, bare, worth 1 per cell and equally ignitable.
 
-    Slope and aspect that are not given follow from the elevation.
+    Missing slope and aspect are computed from the elevation.
 
     Args:
         fuel: Codes of fuel models, (H, W).
-        name: What to call it in errors and pictures.
-        cell_m: Side of a cell in metres.
-        prevailing_deg: Where the wind mostly comes from.
+        name: Its name in errors and pictures.
+        cell_m: Side of a cell in meters.
+        prevailing_deg: Prevailing wind direction.
         layers: Any of LAYERS, (H, W) each.
 
     Raises:
@@ -142,7 +142,7 @@ def landscape_of(
     ignition = np.where(burnable, real.get("ignition_weight", ones), 0.0)
     if not ignition.any():
         raise ConfigError(f"{name}: the layer 'ignition_weight' is 0 on every burnable cell.")
-    # Multiples of a power of two add up exactly, in whatever order cells burn.
+    # Multiples of a power of two add up exactly, in any order.
     value = np.where(burnable, np.round(real.get("value", ones) * VALUE_STEPS) / VALUE_STEPS, 0.0)
     if not value.any():
         raise ConfigError(f"{name}: the layer 'value' is 0 on every burnable cell.")
@@ -180,7 +180,7 @@ def horn(elevation: Reals, cell_m: float) -> tuple[Reals, Reals]:
 
 
 def cell_name(shape: tuple[int, ...], flat: int) -> str:
-    """A cell in words."""
+    """A cell as "row R, column C"."""
     row, col = divmod(int(flat), shape[1])
     return f"row {row}, column {col}"
 
@@ -197,7 +197,7 @@ def _checked_fuel(fuel: ArrayLike, name: str) -> NDArray[np.int16]:
         where = int(np.flatnonzero(unknown)[0])
         raise ConfigError(
             f"{name}: the layer 'fuel' has {codes.flat[where]:g} at {cell_name(codes.shape, where)}"
-            f", and {int(unknown.sum())} such cells in all: that is no fuel model. Use 1-13, "
+            f", and {int(unknown.sum())} such cells in all: not a fuel model. Use 1-13, "
             "101-204 (Scott and Burgan), or 91, 92, 93, 98, 99 for what cannot burn."
         )
     return rounded.astype(np.int16)

@@ -1,4 +1,4 @@
-"""Prepared landscapes: all that episodes read of them, packed into one array that never changes."""
+"""Prepared landscapes, packed into one read-only array for the kernels."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Prepared:
 
     scene: Scene
     number: int
-    """What it is called: the seed of a made-up landscape, the number of a crop within its split."""
+    """Seed of a synthetic landscape, or index of a crop in its split."""
     streams_seed: int
     """Root of its random streams: weather, observation, training, fixed and test fires."""
 
     def fires(self, purpose: str, count: int) -> Fires:
-        """Fires for a purpose; those of different purposes are independent."""
+        """Fires for a purpose, independent of those for other purposes."""
         return self.scene.draw_fires(Streams(self.streams_seed)[f"{purpose} fires"], count)
 
 
@@ -51,9 +51,9 @@ class Pool:
 
     members: tuple[Prepared, ...]
     data: NDArray[np.int64]
-    """Everything, read-only."""
+    """All parts, read-only."""
     places: dict[str, int]
-    """Where each part begins, in elements of its own type."""
+    """First element of each part, in elements of its own type."""
     points: Compass
     budget: int
 
@@ -64,12 +64,12 @@ class Pool:
 
 
 def pool_of(config: WildfireConfig) -> Pool:
-    """The prepared landscapes that a config asks for; equal requests share one pool.
+    """The prepared landscapes of a config; equal requests share one pool.
 
     Raises:
         ConfigError: There are no such landscapes.
     """
-    # What does not matter here must not make another pool.
+    # Settings that do not matter here must not create another pool.
     plain = WildfireConfig()
     kept = replace(
         config,
@@ -137,7 +137,7 @@ def _pool(config: WildfireConfig, changed: int) -> Pool:
 
 
 def _changed(path: str | None) -> int:
-    """When a file was last written: another file is another pool."""
+    """Modification time of a file: a changed file needs another pool."""
     if path is None or not os.path.exists(path):
         return 0
     return os.stat(path).st_mtime_ns
@@ -153,7 +153,7 @@ def _landscape(config: WildfireConfig, number: int) -> tuple[Landscape, int]:
     known = fuel_table().rows(config.fuels)
     if (known < 0).any():
         code = config.fuels[int(np.flatnonzero(known < 0)[0])]
-        raise ConfigError(f"fuels: {code} is no fuel model. Use 1-13 or 101-204.")
+        raise ConfigError(f"fuels: {code} is not a fuel model. Use 1-13 or 101-204.")
     terrain = Terrain(
         relief_m=config.relief_m,
         relief_scale=config.relief_scale,
@@ -238,7 +238,7 @@ def _planes(config: WildfireConfig, member: Prepared) -> NDArray[np.float32]:
 
 
 def _packed(parts: dict[str, NDArray[Any]]) -> tuple[NDArray[np.int64], dict[str, int]]:
-    """All parts in one array, each on a cache line of its own."""
+    """All parts in one array, each starting on its own cache line."""
     words = {name: (part.nbytes // (8 * _LINE) + 1) * _LINE for name, part in parts.items()}
     begins = dict(zip(words, np.cumsum([0, *words.values()]).tolist(), strict=False))
     data = np.zeros(sum(words.values()), np.int64)

@@ -1,4 +1,4 @@
-"""How an episode lies in memory, and how settings become the numbers that kernels read."""
+"""Memory layout of an episode, and the settings as kernels read them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CHANNELS = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Places in the row of words that is one episode."""
+    """Places in the row of words of one episode."""
 
     cells: int
     n_fires: int
@@ -62,7 +62,7 @@ class Layout:
 
     @property
     def final(self) -> int:
-        """Bitmap of legal cells as the last episode ended."""
+        """Bitmap of legal cells at the end of the last episode."""
         return self.legal + self.bits
 
     @property
@@ -88,9 +88,9 @@ def lane_words(pool: Pool) -> int:
 
 
 def fire_words(config: WildfireConfig, pool: Pool) -> tuple[int, int]:
-    """Words per episode, and per fire in it, that keep how fires spread.
+    """Words per episode, and per fire in it, for the arrival times of fires.
 
-    Terminal rewards look at each fire once, so that one place serves all of them.
+    Terminal rewards read each fire once, so all fires can share one place.
     """
     height, width = pool.shape
     wide = height * width + 2 * (pool.points.reach * width + pool.points.reach)
@@ -103,8 +103,7 @@ def params_of(
 ) -> NDArray[np.int64]:
     """The settings as the array that kernels read.
 
-    Behind the episodes in memory there is scratch space for the lanes, and behind that what is kept
-    of fires.
+    Memory holds the episodes, then scratch space of the lanes, then arrival times of the fires.
     """
     height, width = pool.shape
     points, places = pool.points, pool.places

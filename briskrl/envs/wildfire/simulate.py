@@ -1,4 +1,4 @@
-"""Fires on one landscape, for planning and measuring: compiled searches behind plain arrays."""
+"""Fires on one landscape, for planning and evaluation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from briskrl.envs.wildfire.weather import Weather
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fires:
-    """F fires: where they begin and in which weather."""
+    """F fires: ignition cells and weather scenarios."""
 
     cell: Ints
     """(F,)"""
@@ -32,7 +32,7 @@ class Fires:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival:
-    """One fire in full, (H, W) each."""
+    """Arrival times of one fire, (H, W) each."""
 
     minutes: Floats
     """NaN where the fire does not come."""
@@ -43,10 +43,10 @@ class Arrival:
 
 
 class Scene:
-    """A landscape with its weather, ready to burn; nothing in it changes.
+    """A landscape with its weather, ready to burn; immutable.
 
     Args:
-        landscape: Where.
+        landscape: The landscape.
         weather: B scenarios.
         points: Directions of spread.
         wind_limit: Cap the effective wind by the reaction intensity.
@@ -73,7 +73,7 @@ class Scene:
         self.limits = weather.duration_min.astype(np.float32)
 
     def adopt(self, minutes: Floats) -> None:
-        """Use these edge times, which must be equal to its own, so that there is one copy."""
+        """Replace the edge times by equal ones in shared memory, so that there is one copy."""
         self.tables = replace(self.tables, minutes=minutes)
 
     @property
@@ -82,14 +82,14 @@ class Scene:
         return self.burnable & ~self.landscape.protected.ravel()
 
     def draw_fires(self, rng: np.random.Generator, count: int) -> Fires:
-        """Fires where they are likely to begin, in any of the scenarios."""
+        """Draw fires by ignition weight, with random scenarios."""
         weight = self.landscape.ignition_weight.ravel()
         cells = rng.choice(len(weight), size=count, p=weight / weight.sum())
         return Fires(cells, rng.integers(len(self.weather), size=count))
 
 
 class Simulator:
-    """Burns the fires of one scene; keeps scratch space, so one thread at a time."""
+    """Burns the fires of one scene; has scratch space, so use it from one thread at a time."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -107,15 +107,15 @@ class Simulator:
         return self._burn(fires, treated)[0]
 
     def burned_frac(self, fires: Fires, treated: Bools | None = None) -> float:
-        """Mean burned value over the value of everything that can burn."""
+        """Mean burned value as a fraction of all burnable value."""
         return float(self.losses(fires, treated).mean()) / self.scene.total_value
 
     def burn_probability(self, fires: Fires, treated: Bools | None = None) -> Reals:
-        """Share of the fires that burn each cell, (cells,)."""
+        """Fraction of the fires that burn each cell, (cells,)."""
         return self._burn(fires, treated)[2] / len(fires)
 
     def downstream(self, fires: Fires, treated: Bools | None = None) -> tuple[Reals, Reals]:
-        """Per cell (cells,), averaged: value burned behind it, itself included, and paths through.
+        """Means per cell (cells,): burned value downstream, itself included, and paths through it.
 
         Paths lead from the ignition to the ends of the shortest-path tree.
         """
@@ -126,7 +126,7 @@ class Simulator:
         return sums[0], sums[1]
 
     def arrival(self, cell: int, weather: int, treated: Bools | None = None) -> Arrival:
-        """One fire in full."""
+        """Arrival times of one fire."""
         self._open(treated)
         shape = self.scene.landscape.shape
         minutes, parent = np.empty(self._cells, np.float32), np.empty(self._cells, np.int64)
@@ -166,5 +166,5 @@ def new_grid(scene: Scene) -> FireGrid:
 
 
 def new_scratch(cells: int, width: int, reach: int) -> NDArray[np.int32]:
-    """Scratch space of one lane, as the kernels of spread want it."""
+    """Scratch space of one lane."""
     return np.zeros(int(scratch_words(cells, width, reach)), np.int32)  # type: ignore[no-untyped-call]

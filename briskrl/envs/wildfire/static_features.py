@@ -1,4 +1,4 @@
-"""What an agent sees of a landscape: planes of numbers between -1 and 1, the same all episode."""
+"""Observation planes that do not change during an episode, with values between -1 and 1."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from briskrl.envs.wildfire.travel_times import inverse_rates
 DYNAMIC = ("treated", "legal", "budget")
 """Planes that change from step to step."""
 FASTEST = 200.0
-"""m/min; rates are shown on a logarithmic scale that ends here."""
+"""m/min; upper end of the logarithmic scale of rates."""
 TALLEST = 10.0
-"""m; the same for flames, on a plain scale."""
+"""m; upper end of the linear scale of flame lengths."""
 LARGEST_FUEL = 204
 
 
 def static_planes(scene: Scene, names: tuple[str, ...], given: Mapping[str, Reals]) -> Floats:
-    """The static planes among these names, in their order, (S, H, W); some are given."""
+    """The static planes among these names, (S, H, W); `given` holds some of them."""
     wanted = [name for name in names if name not in DYNAMIC]
     planes = np.zeros((len(wanted), *scene.landscape.shape), np.float32)
     for plane, name in zip(planes, wanted, strict=True):
@@ -38,7 +38,7 @@ def _plane(scene: Scene, name: str) -> Reals:
     if name == "rate":
         plane = _scaled_rate(head.rate.mean(axis=0))
     elif name in ways:
-        # The first four directions of every compass are these.
+        # These are the first four directions of every compass.
         inverse = inverse_rates(landscape, head, compass(8))[:, ways.index(name)]
         plane = _scaled_rate((1 / inverse).mean(axis=0))
     elif name == "flame":

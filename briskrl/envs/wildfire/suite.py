@@ -1,6 +1,7 @@
 """Official evaluations: test landscapes, held-out fires, paired differences to every baseline.
 
-All methods meet the same 1,000 fires of each landscape, which nobody has planned or trained with.
+All methods are measured with the same 1,000 fires per landscape, which no method trains or plans
+with.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ SLOW = ("greedy", "local-search")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much more an agent burns than a baseline, in percent points of all value."""
+    """Difference of burned value between an agent and a baseline, in percentage points."""
 
     diff_pct: float
     """Negative if the agent is better."""
     relative_pct: float
-    """The same as a percentage of what the baseline burns."""
+    """The same as a percentage of the baseline's burned value."""
     ci: tuple[float, float] | None
-    """95 % bootstrap interval of diff_pct over landscapes; None if there is one landscape alone."""
+    """95 % bootstrap interval of diff_pct over landscapes; None for a single landscape."""
     baseline_pct: float
-    """What the baseline burns."""
+    """Burned value with the baseline."""
 
 
 @dataclass(frozen=True, slots=True)
 class WildfireReport:
-    """What a suite found out; percentages are of the landscapes' burnable value."""
+    """Result of a suite; percentages are of the landscapes' burnable value."""
 
     suite: str
     landscapes: int
@@ -54,7 +55,7 @@ class WildfireReport:
     burned_pct: float
     untreated_pct: float
     reduction_pct: float
-    """How much less burns than without breaks, in percent of that."""
+    """Reduction of the burned value by breaks, in percent of the untreated one."""
     vs: dict[str, Difference]
 
     def as_json(self) -> dict[str, JSON]:
@@ -80,7 +81,7 @@ class WildfireReport:
     def as_text(self) -> str:
         """The figures as text of several lines."""
         lines = [
-            f"  {self.landscapes} landscapes, {self.fires:,} fires each that nobody has seen",
+            f"  {self.landscapes} landscapes, {self.fires:,} held-out fires each",
             f"  burned     {self.burned_pct:.2f}% (untreated {self.untreated_pct:.2f}%)",
             f"  reduction  {self.reduction_pct:.1f}%",
         ]
@@ -96,7 +97,7 @@ class WildfireReport:
 def wildfire20(
     play: Play, config: Any, *, episodes: int | None = None, seed: int = 0
 ) -> WildfireReport:
-    """Made-up test landscapes of 20x20 cells, 5 % of them treated."""
+    """Synthetic test landscapes of 20x20 cells, 5 % of them treated."""
     return _measure("wildfire20", _prescribed(config, height=20, width=20), play, episodes, seed)
 
 
@@ -111,7 +112,7 @@ def wildfire20_full(
 def wildfire40(
     play: Play, config: Any, *, episodes: int | None = None, seed: int = 0
 ) -> WildfireReport:
-    """Made-up test landscapes of 40x40 cells, 5 % of them treated."""
+    """Synthetic test landscapes of 40x40 cells, 5 % of them treated."""
     return _measure("wildfire40", _prescribed(config, height=40, width=40), play, episodes, seed)
 
 
@@ -126,14 +127,14 @@ def landfire50(
 def wildfire_own(
     play: Play, config: Any, *, episodes: int | None = None, seed: int = 0
 ) -> WildfireReport:
-    """The landscapes of the agent's own settings, budget and all, with held-out fires."""
+    """The landscapes and budget of the agent's own settings, with held-out fires."""
     assert isinstance(config, WildfireConfig)
     count = 1 if config.landscape is not None else min(config.landscapes, LANDSCAPES)
     return _measure("wildfire-own", replace(config, landscapes=count), play, episodes, seed)
 
 
 def _prescribed(config: Any, **settings: Any) -> WildfireConfig:
-    """The suite's settings, with what the agent needs in order to see."""
+    """The suite's settings with the observation settings of the agent."""
     assert isinstance(config, WildfireConfig)
     return WildfireConfig(
         split="test",
@@ -182,7 +183,7 @@ def _measure(
 
 
 def _agent_burns(play: Play, config: WildfireConfig, episodes: int, seed: int) -> float:
-    """What burns of one landscape, in percent, on average over episodes."""
+    """Burned percentage of one landscape, averaged over episodes."""
     held_out = replace(
         config, fires="test", n_fires=TEST_FIRES, reward="terminal", illegal_penalty=0.0
     )
@@ -190,7 +191,7 @@ def _agent_burns(play: Play, config: WildfireConfig, episodes: int, seed: int) -
 
 
 def baseline_burns(name: str, config: WildfireConfig, prepared: Prepared) -> float:
-    """What burns of one landscape, in percent, with a baseline's breaks and the test fires."""
+    """Burned percentage of one landscape with a baseline's breaks and the test fires."""
     simulator, cells = Simulator(prepared.scene), prepared.scene.landscape.cells
     known, unseen = (
         prepared.fires("training", config.plan_fires),

@@ -1,4 +1,4 @@
-"""Made-up landscapes: hills, patches of fuel, lakes, roads and villages, from a seed alone."""
+"""Synthetic landscapes from a seed: hills, patches of fuel, lakes, roads and villages."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ _BLURS = 3
 
 @dataclass(frozen=True, slots=True)
 class Terrain:
-    """What made-up landscapes are like."""
+    """Settings of synthetic landscapes."""
 
     relief_m: float = 200.0
-    """Height of the highest cell over the lowest."""
+    """Height difference between the highest and the lowest cell."""
     relief_scale: int = 0
-    """Half-width of the blur that makes hills; 0 takes 3 cells, or 4 from 80 cells a side on."""
+    """Half-width of the blur that makes hills; 0 means 3 cells, or 4 from 80 cells per side on."""
     fuels: tuple[int, ...] = (102, 122, 145, 165, 183)
     """Codes of the fuel models."""
     fuel_weights: tuple[float, ...] = ()
-    """How common each of them is; empty for equal shares."""
+    """Relative frequency of each; empty if equal."""
     patch_scale: int = 2
     """Half-width of the blur that makes patches of fuel."""
     nb_frac: float = 0.03
-    """Share of cells in lakes."""
+    """Fraction of cells in lakes."""
     n_lines: int = 0
     """Straight roads, one cell wide."""
     n_settlements: int = 0
     """Villages, worth more than the land around them."""
     road_ignitions: float = 1.0
-    """How much likelier fires begin beside a road than elsewhere."""
+    """How much more likely fires start beside a road than elsewhere."""
 
 
 def synthetic(
     seed: int, height: int, width: int, *, cell_m: float = 100.0, terrain: Terrain | None = None
 ) -> Landscape:
-    """The landscape of a seed; each ingredient has a random stream of its own."""
+    """The landscape of a seed; each layer has its own random stream."""
     terrain = terrain or Terrain()
     streams, shape = Streams(seed), (height, width)
     hills = terrain.relief_scale or (4 if max(shape) >= 80 else 3)

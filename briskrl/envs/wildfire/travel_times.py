@@ -1,4 +1,4 @@
-"""Edge times: how long fire takes from each cell in each direction, per weather scenario."""
+"""Edge times: travel time of fire from each cell in each direction, per weather scenario."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from briskrl.envs.wildfire.weather import Weather
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EdgeTables:
-    """Travel times of a landscape in B scenarios, and what else is known of its fires."""
+    """Travel times and head fires of a landscape in B scenarios."""
 
     minutes: Floats
     """(B, cells, K): from a cell in a direction, infinite where fire cannot go."""
@@ -61,7 +61,7 @@ def cell_fires(landscape: Landscape, weather: Weather, *, wind_limit: bool = Fal
 
 
 def _cell_beds(landscape: Landscape, weather: Weather) -> FuelBed:
-    """Fuel beds (B, cells); each fuel is worked out once per moisture."""
+    """Fuel beds (B, cells); each fuel is computed once per moisture."""
     codes, of_cell = np.unique(landscape.fuel.ravel(), return_inverse=True)
     wet, of_scenario = np.unique(weather.moisture, axis=0, return_inverse=True)
     beds = fuel_beds(np.tile(codes, len(wet)), np.repeat(wet, len(codes), axis=0))
@@ -69,10 +69,10 @@ def _cell_beds(landscape: Landscape, weather: Weather) -> FuelBed:
 
 
 def inverse_rates(landscape: Landscape, head: HeadFire, points: Compass) -> Reals:
-    """Minutes per metre of horizontal way in each direction, (B, K, cells).
+    """Minutes per meter of horizontal distance in each direction, (B, K, cells).
 
     The rate at an angle t from the head is R (1 - e) / (1 - e cos t), in the slope plane; there a
-    horizontal metre is sqrt(1 + s^2) long, s being the slope along it.
+    horizontal meter is sqrt(1 + s^2) long, where s is the slope along it.
     """
     east, north = points.cols / points.length, -points.rows / points.length
     up_e, up_n = azimuth(landscape.aspect.ravel(), turned=2)
@@ -83,7 +83,7 @@ def inverse_rates(landscape: Landscape, head: HeadFire, points: Compass) -> Real
     ahead = (e * head.east)[:, None] * east[:, None] + (e * head.north)[:, None] * north[:, None]
     ahead += (e * head.up)[:, None] * rise
     inverse = np.subtract(np.sqrt(1 + rise**2), ahead, out=ahead)
-    # A positive number at all angles, because e is below 1; infinite where nothing burns.
+    # Positive at all angles, because e is below 1; infinite where nothing burns.
     inverse *= slowest[:, None]
     return inverse
 

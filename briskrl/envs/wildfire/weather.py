@@ -1,4 +1,4 @@
-"""Weather scenarios: wind and moistures that hold for the whole of a fire."""
+"""Weather scenarios: wind and moistures, constant during a fire."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Weather:
     wind_kmh: Reals
     """(B,): at 10 m."""
     wind_from_deg: Reals
-    """(B,): where it comes from, clockwise from north."""
+    """(B,): direction it comes from, clockwise from north."""
     moisture: Reals
     """(B, 5): dead 1h, 10h, 100h, live herb, live woody, as fractions."""
     duration_min: Reals
@@ -49,7 +49,7 @@ class Climate:
     wind_sd_kmh: float = 7.0
     """Its standard deviation; 0 for the mean always."""
     kappa: float = 2.0
-    """How closely directions keep to the prevailing one (von Mises); 0 for any."""
+    """Concentration around the prevailing direction (von Mises); 0 for any direction."""
     duration_min: float = 720.0
     """How long a fire burns."""
 
@@ -72,7 +72,7 @@ def constant_weather(
 def draw_weather(
     rng: np.random.Generator, climate: Climate, prevailing_deg: float | None
 ) -> Weather:
-    """Scenarios around a prevailing wind, or with wind from anywhere if it is None."""
+    """Scenarios around a prevailing wind, or with any wind direction if it is None."""
     count = climate.n_weather
     if prevailing_deg is None or climate.kappa == 0:
         direction = rng.uniform(0, 360, count)

@@ -9,9 +9,9 @@ from PIL import Image
 from briskrl.envs.wildfire import render
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.env import WildfireVecEnv
-from briskrl.envs.wildfire.figures import GAP_PX, comparison, fire_frames, write_fire_gif
 from briskrl.envs.wildfire.fuels import fuel_table
 from briskrl.envs.wildfire.landscape_pool import prepare
+from briskrl.envs.wildfire.render import GAP_PX, comparison, fire_frames, write_fire_gif
 from briskrl.envs.wildfire.simulate import Simulator
 
 

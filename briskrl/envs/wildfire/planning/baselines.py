@@ -1,4 +1,4 @@
-"""The baselines: from a scene, training fires and a budget to cells, in order of treatment."""
+"""The baselines: planners that turn a scene, training fires and a budget into cells to treat."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CANDIDATES = 64
 SEARCH_FIRES = 200_000
 """Fires that the local search burns."""
 SEARCH_ROUNDS = 8
-"""How often the local search looks at downstream values anew."""
+"""How often the local search recomputes downstream values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a baseline plans for; it never sees the fires it is measured with."""
+    """What a baseline plans with; it never gets the evaluation fires."""
 
     simulator: Simulator
     fires: Fires
@@ -46,14 +46,14 @@ def plan_cells(
     *,
     search_fires: int = SEARCH_FIRES,
 ) -> Ints:
-    """The legal cells that a baseline treats, at most `budget`, the first one first."""
+    """The legal cells that a baseline treats, at most `budget`, in order."""
     legal = int(simulator.scene.legal.sum())
     task = Task(simulator, fires, min(budget, legal), rng, search_fires)
     return BASELINES[name](task)
 
 
 def _best(score: Reals, task: Task) -> Ints:
-    """The legal cells with the highest scores; of equal ones those with the smaller number."""
+    """The legal cells with the highest scores; ties go to the smaller cell index."""
     order = np.argsort(np.where(task.legal, -score, np.inf), kind="stable")
     return order[: task.budget]
 
@@ -109,14 +109,14 @@ def _local_search(task: Task) -> Ints:
         treated = np.zeros(len(task.legal), np.bool_)
         treated[cells] = True
         protects, _ = task.simulator.downstream(task.fires, treated)
-        # A little everywhere, so that no cell is out of reach.
+        # A small weight everywhere, so that any cell can be proposed.
         weights = np.where(task.legal, protects + 0.01 * protects.max() + 1e-9, 0.0)
         trials.swap(cells, weights, random, task.search_fires // SEARCH_ROUNDS)
     return cells
 
 
 def _line(task: Task) -> Ints:
-    """Straight across the prevailing wind, from the centre outwards; then lines beside it."""
+    """Straight across the prevailing wind, from the center outward; then parallel lines."""
     scene = task.simulator.scene
     height, width = scene.landscape.shape
     east, north = _mean_wind(task)
@@ -136,7 +136,7 @@ def _line(task: Task) -> Ints:
 
 
 def _mean_wind(task: Task) -> tuple[float, float]:
-    """East and north of the way the wind mostly blows."""
+    """East and north components of the prevailing wind's direction of travel."""
     scene = task.simulator.scene
     if scene.landscape.prevailing_deg is not None:
         easts, norths = azimuth([scene.landscape.prevailing_deg], turned=2)

@@ -1,4 +1,4 @@
-"""A set of breaks under trial: what a sample of fires burns with it, and what a change would do."""
+"""Evaluate breaks, and changes of them, on a sample of fires."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from briskrl.envs.wildfire.simulate import Fires, Scene, new_grid
 
 
 class Trials:
-    """Tries breaks on one sample of fires."""
+    """Evaluates breaks on one sample of fires."""
 
     def __init__(self, scene: Scene, fires: Fires) -> None:
         burned = np.zeros(len(fires) * -(-scene.landscape.cells // 64), np.uint64)
@@ -47,7 +47,7 @@ class Trials:
         Args:
             breaks: Those last given to `loss`.
             weights: How likely each cell is to be proposed, (cells,).
-            random: One word of random state, which moves on.
+            random: One word of random state, which advances.
             budget: Fires to burn.
         """
         proposals = k.Proposals(self.scene.legal, np.cumsum(weights), random)

@@ -1,4 +1,4 @@
-"""Demonstrations: what a baseline would do next in every episode of a batch."""
+"""The teacher: plays the plans of a baseline in every episode of a batch."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from briskrl.envs.wildfire.planning.baselines import plan_cells
 from briskrl.envs.wildfire.simulate import Simulator
 
 JUDGING_FIRES = 1024
-"""Fires that tell good plans from others; neither planned nor measured with."""
+"""Fires that plans are selected with; neither planning nor evaluation uses them."""
 
 
 class Demonstrator:
     """Plays a baseline's plans through the normal environment.
 
-    Transitions come out of `step_into` as an agent's do, so any memory can store them.
+    Transitions come from `step_into` as for an agent, so any memory can store them.
 
     Args:
-        env: The batch to play in; the plans of all its landscapes are made at once, and chosen
-            from, as the env's `teacher_*` settings say. An episode follows one of them.
-        baseline: Who plans, for example "dpv-iterative", or "dpv" for short.
+        env: The batch to play in. The plans of all its landscapes are made at once and selected as
+            its `teacher_*` settings say; an episode follows one of them.
+        baseline: The planner, for example "dpv-iterative", or "dpv" for short.
     """
 
     def __init__(self, env: WildfireVecEnv, baseline: str) -> None:
@@ -64,7 +64,7 @@ def _plan(env: WildfireVecEnv, member: Prepared, baseline: str, number: int) -> 
 
 
 def _best(member: Prepared, plans: list[Ints], count: int) -> list[Ints]:
-    """The plans with which least burns, best first."""
+    """The plans with the least burned value, best first."""
     simulator, fires = Simulator(member.scene), member.fires("teacher", JUDGING_FIRES)
     treated = np.zeros((len(plans), member.scene.landscape.cells), np.bool_)
     for row, plan in zip(treated, plans, strict=True):
