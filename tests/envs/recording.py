@@ -1,4 +1,4 @@
-"""Runs of any environment kept as arrays, and what it means for two of them to be the same."""
+"""Recorded runs of any environment, and when two of them are equal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEED = 7_000_000_000_001
 
 
 def poisoned(spec: EnvSpec, num_envs: int, byte: int) -> StepBuffers:
-    """Buffers full of one byte, so that whatever a step leaves unwritten shows."""
+    """Buffers filled with one byte, so that unwritten elements show."""
     out = StepBuffers.allocate(spec, num_envs)
     poison(out, byte)
     return out
@@ -24,7 +24,7 @@ def poison(out: StepBuffers, byte: int) -> None:
     for field in fields(out):
         array = getattr(out, field.name)
         if array is not None:
-            # A bool that is neither 0 nor 1 is no value at all, so flags get the lowest bit.
+            # A bool must be 0 or 1, so flags get the lowest bit.
             array.view(np.uint8)[...] = byte & 1 if array.dtype == bool else byte
 
 
@@ -36,9 +36,9 @@ def random_actions(spec: EnvSpec, num_steps: int, num_envs: int, seed: int = 0) 
         nvec = spec.action.nvec
         return rng.integers(nvec, size=(num_steps, num_envs, len(nvec)))
     if isinstance(spec.action, SubsetSpec):
-        # Some of them twice or illegal, and -1 for none: a trajectory must follow whatever comes.
+        # With duplicates, illegal actions and -1 for none.
         return rng.integers(-1, spec.action.n, size=(num_steps, num_envs, spec.action.k))
-    # Some of them beyond the bounds, as a policy's are.
+    # Some of them are out of bounds, like those of a policy.
     low, high = 1.5 * spec.action.low, 1.5 * spec.action.high
     shape = (num_steps, num_envs, *spec.action.shape)
     return rng.uniform(low, high, size=shape).astype(np.float32)
@@ -46,7 +46,7 @@ def random_actions(spec: EnvSpec, num_steps: int, num_envs: int, seed: int = 0) 
 
 @dataclass
 class Trace:
-    """Everything a run showed, time first; final rows are zero where no episode ended."""
+    """All outputs of a run, time first; final rows are zero where no episode ended."""
 
     first_obs: np.ndarray
     rows: dict[str, np.ndarray]
@@ -61,7 +61,7 @@ class Trace:
 
 
 def record(env: VecEnv, actions: np.ndarray, out: StepBuffers) -> dict[str, np.ndarray]:
-    """Play the actions (T, N), keeping every row that the contract calls valid."""
+    """Play the actions (T, N); keeps every row that is valid by the contract."""
     rows: dict[str, list[np.ndarray]] = {}
     for row in actions:
         env.step_into(row, out)

@@ -1,6 +1,6 @@
-"""The contract of `briskrl.envs.base`, held against every environment in one table.
+"""The contract of `briskrl.envs.base`, tested for every environment.
 
-A new environment or backend adds rows to CASES and nothing else.
+A new environment or backend only adds rows to `contract_cases.CASES`.
 """
 
 from __future__ import annotations
@@ -8,24 +8,16 @@ from __future__ import annotations
 import sys
 import threading
 import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable
+from dataclasses import fields
 
 import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
 from briskrl.core.types import EpisodeStats, StepBuffers
-from briskrl.envs.base import VecEnv
-from briskrl.envs.cage2.config import Cage2Config
-from briskrl.envs.cartpole.config import CartPoleConfig
-from briskrl.envs.gym.config import GymConfig
-from briskrl.envs.make import make_env
 from briskrl.envs.registry import ENVS
-from briskrl.envs.snake.config import SnakeConfig
-from briskrl.envs.wildfire.config import WildfireConfig
+from tests.envs.contract_cases import CASES, Case, every_case, native_case, opened
 from tests.envs.recording import (
     SEED,
     assert_same,
@@ -41,116 +33,12 @@ from tests.envs.recording import (
 NUM_STEPS = 120
 
 
-@dataclass(frozen=True)
-class Case:
-    """One way to build an environment."""
-
-    label: str
-    name: str
-    config: Any = None
-
-    @property
-    def native(self) -> bool:
-        """Whether it is compiled; what Python environments allocate is their own affair."""
-        return not self.name.startswith("gym:") or self.config.backend == "compiled"
-
-    def make(self, num_envs: int, *, threads: int = 1) -> VecEnv:
-        return make_env(self.name, num_envs, config=self.config, threads=threads)
-
-
-def snake(label: str, **settings: Any) -> Case:
-    return Case(f"snake-{label}", "snake", SnakeConfig(**settings))
-
-
-def cage2(label: str, **settings: Any) -> Case:
-    return Case(f"cage2-{label}", "cage2", Cage2Config(**settings))
-
-
-def wildfire(label: str, **settings: Any) -> Case:
-    """Small landscapes and few fires: the contract is about steps, not about physics."""
-    small = {"height": 6, "width": 7, "landscapes": 3, "n_weather": 2, "n_fires": 4, "obs_fires": 8}
-    return Case(f"wildfire-{label}", "wildfire", WildfireConfig(**(small | settings)))
-
-
-def gym(label: str, member: str, **settings: Any) -> Case:
-    """A row for a Gymnasium environment; `backend="process"` and the like make other rows."""
-    settings = {"backend": "sync", "packages": ("tests.envs.gym.toy_envs",)} | settings
-    return Case(f"gym-{label}", f"gym:{member}", GymConfig(**settings))
-
-
-CASES = [
-    Case("snake", "snake"),
-    snake("features", obs="features"),
-    snake("flood", obs="flood"),
-    snake("extended", obs="extended"),
-    snake("grid-float", obs="grid", grid_dtype="float32"),
-    snake("grid-bytes", obs="grid", grid_dtype="uint8", grid_reachable=True),
-    snake("grid-ego", obs="grid", grid_frame="ego", grid_center="head", grid_reachable=True),
-    snake("masks", obs="flood", masks=True),
-    snake("absolute", actions="absolute", masks=True, height=4, width=6, hunger_limit=25),
-    snake("mirror", obs="extended", mirror=True, masks=True),
-    snake("random-start", start="random", height=5, width=9, shaping=0.5, max_steps=30),
-    snake("cycle-start", start="cycle", start_mix=0.5, obs="grid", height=6, width=6),
-    snake("solid-tail", tail_rule="solid", height=4, width=4, masks=True),
-    snake("large", height=20, width=20, obs="flood", start="cycle"),
-    Case("cartpole", "cartpole"),
-    Case("cartpole-short", "cartpole", CartPoleConfig(max_steps=15)),
-    cage2("meander", red="meander", length=30),
-    cage2("green", red="bline", length=50, green=True, view="wrapper2", terminal=True),
-    cage2("masks", length=30, edition="competition", mask="useful"),
-    cage2("reduced", length=30, actions="reduced", mask="useful", decoy_memory="full"),
-    cage2(
-        "memories",
-        length=30,
-        frames=3,
-        scan_memory=True,
-        decoy_memory="count",
-        event_memory=True,
-        restore_memory=True,
-        clock=True,
-        mask="legal",
-    ),
-    wildfire("delta", budget_frac=0.2),
-    wildfire("several-cells", cells_per_step=3, budget_frac=0.25, fires="fresh", n_settlements=1),
-    wildfire("fixed", fires="fixed", reward="terminal", directions=8, obs="minimal"),
-    wildfire("landfire", source="landfire", reward="relative", directions=32),
-    gym("cartpole", "CartPole-v1"),
-    gym("compiled-cartpole", "CartPole-v1", backend="compiled"),
-    gym("compiled-short", "CartPole-v0", backend="compiled", max_steps=15),
-    gym("box-actions", "Pendulum-v1", max_steps=40),
-    gym("dict", "brisktest/DictWorld-v0"),
-    gym("image", "brisktest/ImageWorld-v0"),
-    gym("several-actions", "brisktest/MultiWorld-v0"),
-    gym("joint-actions", "brisktest/MultiWorld-v0", joint_actions=True),
-    gym("shifted-actions", "brisktest/ShiftedWorld-v0"),
-    gym("masks", "brisktest/MaskInfoWorld-v0"),
-    gym("own-state", "brisktest/SpeakingWorld-v0"),
-    gym("hidden-state", "brisktest/HiddenWorld-v0"),
-    gym("process-masks", "brisktest/MaskInfoWorld-v0", backend="process", workers=2),
-    gym("process-image", "brisktest/ImageWorld-v0", backend="process", workers=2),
-    gym("async-box-actions", "Pendulum-v1", max_steps=40, backend="async", workers=2),
-]
-
-every_case = pytest.mark.parametrize("case", CASES, ids=[case.label for case in CASES])
-NATIVE = [case for case in CASES if case.native]
-native_case = pytest.mark.parametrize("case", NATIVE, ids=[case.label for case in NATIVE])
-
-
-@contextmanager
-def opened(case: Case, num_envs: int, *, threads: int = 1) -> Iterator[VecEnv]:
-    env = case.make(num_envs, threads=threads)
-    try:
-        yield env
-    finally:
-        env.close()
-
-
-def test_every_registered_environment_has_a_row() -> None:
+def test_every_registered_environment_has_a_case() -> None:
     assert {case.name.partition(":")[0] for case in CASES} == set(ENVS) - {"given"}
 
 
 @every_case
-def test_observations_keep_to_their_spec(case: Case) -> None:
+def test_observations_match_their_spec(case: Case) -> None:
     with opened(case, 16) as env:
         spec = env.env_spec
         trace = play(env, random_actions(spec, NUM_STEPS, 16), byte=0xFF)
@@ -181,7 +69,7 @@ def test_no_step_is_spent_on_a_reset(case: Case) -> None:
 
 @every_case
 def test_an_ending_step_shows_both_episodes(case: Case) -> None:
-    """final_obs is the last sight of the ended episode, obs the first of the next one."""
+    """final_obs is the last observation of the ended episode, obs the first of the next one."""
     with opened(case, 16) as env:
         trace = play(env, random_actions(env.env_spec, NUM_STEPS, 16))
     final, first = trace.rows["final_obs"][trace.ended], trace.rows["obs"][trace.ended]
@@ -250,7 +138,7 @@ def test_a_restored_state_continues_to_the_bit(case: Case, fresh: bool) -> None:
 
 
 @every_case
-def test_a_state_given_back_is_copied(case: Case) -> None:
+def test_set_state_copies_the_state(case: Case) -> None:
     with opened(case, 4) as env:
         if not env.env_spec.exact_state:
             pytest.skip("the environment says that its state is not exact")
@@ -296,7 +184,7 @@ def kernel_allocations(case: Case, num_envs: int, num_steps: int) -> int:
 
 @native_case
 def test_step_into_allocates_nothing(case: Case) -> None:
-    """Group 17 of Snake: Python may make a few small objects per call, but no array."""
+    """Python may make a few small objects per call, but no array."""
     num_envs, num_steps = 4096, 16
     with opened(case, num_envs) as env:
         out = StepBuffers.allocate(env.env_spec, num_envs)
@@ -311,7 +199,7 @@ def test_step_into_allocates_nothing(case: Case) -> None:
         env.drain_stats()
         peak, left = peak_bytes(run)
         env.drain_stats()
-        # Threads that other tests have left behind may allocate meanwhile: the best counts.
+        # Threads of other tests may allocate meanwhile, so the best try counts.
         grown = min(blocks_grown(run) for _ in range(5))
     # One byte per environment would be 4096.
     assert peak < 2048
@@ -327,7 +215,7 @@ def blocks_grown(run: Callable[[], None]) -> int:
 
 @native_case
 def test_kernels_allocate_nothing(case: Case) -> None:
-    """Group 17 of Snake: Numba wraps each array argument in a small block, and that is all."""
+    """Numba wraps each array argument in a small block, and that is all."""
     num_steps = 16
     few, many = (kernel_allocations(case, num_envs, num_steps) for num_envs in (2, 900))
     assert many == few
@@ -398,7 +286,7 @@ def test_rollout_rows_are_written_in_place(case: Case) -> None:
 
 
 @every_case
-def test_masks_come_exactly_when_promised(case: Case) -> None:
+def test_masks_are_written_exactly_if_the_spec_says_so(case: Case) -> None:
     with opened(case, 16) as env:
         spec = env.env_spec
         out = poisoned(spec, 16, 0xFF)
@@ -418,7 +306,7 @@ def test_masks_come_exactly_when_promised(case: Case) -> None:
 
 @every_case
 def test_buffers_that_do_not_fit_are_refused(case: Case) -> None:
-    """A kernel that trusted them would write over somebody else's memory."""
+    """Kernels would write beyond them."""
     with opened(case, 4) as env:
         spec = env.env_spec
         env.start(SEED, StepBuffers.allocate(spec, 4))

@@ -1,4 +1,4 @@
-"""Threads that share passes: nothing is done twice, left out, waited for or kept alive."""
+"""Threads that share passes: every env is stepped once, and no thread outlives its batch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_game_is_stepped_once_per_pass_and_logged_in_order(threads: int) -
     assert lanes() == []
 
 
-def test_a_caller_whose_threads_are_gone_does_everything_itself() -> None:
+def test_passes_still_run_after_the_threads_have_ended() -> None:
     pair = [begun(1), begun(3)]
     assert_same_play(pair, 20)
     pair[1][0].close()
@@ -76,7 +76,7 @@ def test_threads_without_work_sleep_and_wake_up_again() -> None:
     pair[1][0].close()
 
 
-def test_games_that_nobody_holds_end_their_threads() -> None:
+def test_deleting_an_environment_ends_its_threads() -> None:
     pair = [begun(1), begun(2)]
     assert_same_play(pair, 10)
     assert len(lanes()) == 1
@@ -91,7 +91,7 @@ def count_up(numbers, times):
         fetch_add(numbers, 1, 1)
 
 
-def test_numbers_added_from_several_threads_are_all_there() -> None:
+def test_atomic_adds_of_several_threads_lose_nothing() -> None:
     numbers = np.zeros(3, np.int64)
     count_up(numbers, 0)
     threads = [threading.Thread(target=count_up, args=(numbers, 300_000)) for _ in range(4)]
@@ -110,7 +110,7 @@ def write_elsewhere(like, place, values):
     return there.size
 
 
-def test_an_array_is_found_again_by_its_address() -> None:
+def test_an_array_can_be_rebuilt_from_its_address() -> None:
     like, place = np.zeros(5, np.float32), np.zeros(5, np.float32)
     values = np.arange(1, 6, dtype=np.float32)
     assert write_elsewhere(like, place, values) == 5

@@ -1,4 +1,4 @@
-"""The log of episodes against a plain account of what was recorded."""
+"""The episode log against a plain list of the recorded episodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(log, lane, envs):
 
 @pytest.mark.parametrize("num_lanes", [1, 2, 7])
 @pytest.mark.parametrize("num_steps", [0, 5, 400])
-def test_the_newest_records_come_out_by_step_and_env(num_lanes: int, num_steps: int) -> None:
+def test_the_newest_records_are_drained_by_step_and_env(num_lanes: int, num_steps: int) -> None:
     rng = np.random.default_rng(num_steps)
     cuts = [60 * lane // num_lanes for lane in range(num_lanes + 1)]
     bounds = list(pairwise(cuts))
@@ -54,8 +54,8 @@ def test_the_newest_records_come_out_by_step_and_env(num_lanes: int, num_steps: 
 
 
 @pytest.mark.parametrize("cuts", [(0, 600), (0, 200, 450, 600)])
-def test_what_was_drained_stays_as_it_was(cuts: tuple[int, ...]) -> None:
-    """More episodes than are allocated at once, looked at only after all of them were drained."""
+def test_drained_episodes_do_not_change_later(cuts: tuple[int, ...]) -> None:
+    """With more episodes than are allocated at once, read after all of them were drained."""
     bounds = list(pairwise(cuts))
     log = EpisodeLog(bounds)
     rng = np.random.default_rng(2)

@@ -1,4 +1,4 @@
-"""One network whose every turn is told in words."""
+"""A network that is driven by text commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = {
 
 
 class Network:
-    """A network, by default with a sleeping attacker who does what the caller says."""
+    """A network, by default with a sleeping attacker that takes the given actions."""
 
     def __init__(self, red: str = "sleep", **settings: Any) -> None:
         self.env = Cage2VecEnv(1, red="sleep", **{"length": 1000} | settings)
@@ -58,7 +58,7 @@ class Network:
         return round(float(self.out.reward[0]), 1)
 
     def follow(self, blue: str = "Sleep", **chance: Any) -> tuple[str, str]:
-        """Let the attacker act by its own rules; returns what it did and to what."""
+        """Let the attacker act by its own rules; returns its action and target."""
         replay_step(self.env, np.array([s.action_index(blue)]), Choices(**chance), self.out)
         truth = self.truth
         kind, target = int(truth.red_action[0]), int(truth.red_target[0])
@@ -83,7 +83,7 @@ class Network:
         return ACTIVITY[activity(self.out.obs)[0, s.HOST_NAMES.index(host)]]
 
     def flag(self, host: str) -> str:
-        """What blue's table says of a host."""
+        """The compromise of a host in blue's table."""
         return COMPROMISE[compromise(self.out.obs)[0, s.HOST_NAMES.index(host)]]
 
     @property

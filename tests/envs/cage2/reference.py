@@ -1,7 +1,7 @@
-"""One CAGE-2 network in plain Python, written from the specification alone and slow.
+"""One CAGE-2 network in plain Python, written from the rules alone and slow.
 
-It shares no table and no code with the compiled one. Every random choice is made by the caller,
-who may ask what there is to choose from.
+It shares no table and no code with the compiled one. The caller makes every random choice, and can
+ask for the options.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Host:
 
 @dataclass
 class Chance:
-    """What chance decides in a step; what does not apply is ignored."""
+    """Random choices in a step; those that do not apply are ignored."""
 
     red_action: int
     red_target: int
@@ -81,7 +81,7 @@ class Chance:
 
 
 @dataclass
-class Twin:
+class ReferenceNetwork:
     """One network with its attacker."""
 
     agent: str
@@ -123,7 +123,7 @@ class Twin:
         return host not in SUBNETS[1] or any(self.holds(e) for e in (1, 2, 3))
 
     def think(self) -> tuple[int, list[int]]:
-        """Let red digest its last result; the kind of its next action and what it chooses among."""
+        """Let red process its last result; returns the kind of its next action and its options."""
         if self.agent == "bline":
             return self._think_bline()
         if self.agent == "meander":
@@ -195,7 +195,7 @@ class Twin:
         return EXPLOIT, sorted(self.known_ip - self.exploited)
 
     def commit(self, kind: int, target: int) -> None:
-        """Note the action that red has chosen."""
+        """Record the action that red has chosen."""
         if self.agent == "bline" and self.stage == 1:
             self.user = target
         if self.agent == "meander":

@@ -1,4 +1,4 @@
-"""Every random draw has the distribution that the specification says, by chi-square."""
+"""Every random draw has the specified distribution, by chi-square tests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_b_line_keeps_its_user_host() -> None:
     for _ in range(4):
         env.step_into(asleep(), out)
         hosts.append(env.truth().red_target)
-    # The third step exploits it, whatever came of that.
+    # The third step exploits it, whether that succeeded or not.
     np.testing.assert_array_equal(hosts[1], hosts[2])
 
 
@@ -94,7 +94,7 @@ def test_meander_draws_the_host_to_escalate_and_to_exploit_uniformly() -> None:
         ("Enterprise0", {"SSHBruteForce": 1}),
     ],
 )
-def test_red_takes_its_favourite_exploit_three_times_in_four(
+def test_red_takes_its_favorite_exploit_three_times_in_four(
     host: str, weights: dict[str, float]
 ) -> None:
     env, out = begun(red="sleep")
@@ -114,7 +114,7 @@ def test_a_shell_is_detected_nineteen_times_in_twenty() -> None:
     assert_shares(np.bincount(env.truth().detected), [1, 19])
 
 
-def test_an_escalation_takes_any_session_alike() -> None:
+def test_an_escalation_takes_any_session_with_equal_probability() -> None:
     env, out = begun(red="sleep")
     force(env, out, 2, "Enterprise1")
     for detected in (1, 0, 0):

@@ -33,7 +33,7 @@ def test_reset_shows_nothing() -> None:
 
 
 @pytest.mark.parametrize("length", [1, 30, 50, 100, 137])
-def test_an_episode_has_the_chosen_length_and_is_cut_off(length: int) -> None:
+def test_an_episode_has_the_configured_length_and_is_truncated(length: int) -> None:
     env = Cage2VecEnv(2, length=length)
     env.reset(seed=0)
     for step in range(length):
@@ -43,7 +43,7 @@ def test_an_episode_has_the_chosen_length_and_is_cut_off(length: int) -> None:
     assert infos["episode_steps"].tolist() == [length, length]
 
 
-def test_a_terminal_episode_ends_the_task() -> None:
+def test_a_terminal_episode_is_terminated() -> None:
     env = Cage2VecEnv(2, length=3, terminal=True)
     env.reset(seed=0)
     flags = [env.step(np.zeros(2, np.int64))[2:4] for _ in range(3)]
@@ -138,7 +138,7 @@ def test_a_state_saved_mid_episode_goes_on_the_same(settings: dict[str, Any]) ->
         np.testing.assert_array_equal(left, right)
 
 
-def test_a_look_shows_what_the_last_step_showed() -> None:
+def test_observe_into_repeats_the_last_observation() -> None:
     env = Cage2VecEnv(16, red="meander", frames=2, scan_memory=True)
     out = StepBuffers.allocate(env.env_spec, 16)
     env.start(0, out)
@@ -151,7 +151,7 @@ def test_a_look_shows_what_the_last_step_showed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"edition": "future"}, "future"),
         ({"red": "blue"}, "blue"),
@@ -166,8 +166,8 @@ def test_a_look_shows_what_the_last_step_showed() -> None:
         ({"red_weights": (1, 1)}, "length 3"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         Cage2VecEnv(2, **settings)
 
 
@@ -208,7 +208,7 @@ def test_gymnasium_makes_both_editions(name: str, edition: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_gymnasium_finds_no_fault() -> None:
+def test_gymnasium_checker_accepts_it() -> None:
     check_env(Cage2Env(red="mixed", length=20, render_mode="rgb_array"), skip_render_check=True)
 
 
@@ -225,18 +225,18 @@ def test_the_same_seed_is_the_same_episode_alone_and_in_a_batch() -> None:
         assert one[1] == batch[1][2]
 
 
-def test_a_network_is_told_in_words() -> None:
+def test_a_network_renders_as_text() -> None:
     net = Network(red="meander")
     net.env.set_render_mode("ansi")
     assert "red    -" in net.env.render()[0]
     net.step("DecoyTomcat Enterprise0", green="User1")
     net.take("Enterprise1", "HTTPRFI", detected=False)
     net.step("Restore User1", red="exploit Enterprise1", by="BlueKeep")
-    told = net.env.render()[0]
-    assert "step 4 of 1000   red is Meander   reward -2.0   total -2.0" in told
-    assert "blue   Restore User1 (succeeded)" in told
-    assert "red    ExploitRemoteService Enterprise1 (BlueKeep, succeeded, shell seen)" in told
-    lines = {line.split()[0]: line for line in told.splitlines() if line.strip()}
+    text = net.env.render()[0]
+    assert "step 4 of 1000   red is Meander   reward -2.0   total -2.0" in text
+    assert "blue   Restore User1 (succeeded)" in text
+    assert "red    ExploitRemoteService Enterprise1 (BlueKeep, succeeded, shell seen)" in text
+    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
     assert "ROOT (1 sticky)" in lines["Enterprise1"]
     assert "Exploit" in lines["Enterprise1"]
     assert "User" in lines["Enterprise1"]
@@ -244,7 +244,7 @@ def test_a_network_is_told_in_words() -> None:
     assert "running" in lines["operational"]
 
 
-def test_a_network_is_drawn() -> None:
+def test_a_network_renders_as_an_image() -> None:
     net = Network()
     net.env.set_render_mode("rgb_array")
     net.env.cell_px = 10
@@ -271,7 +271,7 @@ def test_make_env_builds_it_and_the_heuristic_defends() -> None:
     assert returns["h"] > -25
 
 
-def test_next_step_resets_take_a_step_of_their_own() -> None:
+def test_next_step_mode_resets_in_a_separate_step() -> None:
     env = Cage2VecEnv(3, length=2, red="sleep", autoreset_mode="NextStep")
     env.reset(seed=0)
     restore = np.full(3, 132)
@@ -279,7 +279,7 @@ def test_next_step_resets_take_a_step_of_their_own() -> None:
     assert rewards == [[-1] * 3, [-1] * 3, [0] * 3] * 2
 
 
-def test_a_disabled_reset_holds_the_last_moment_until_it_is_asked_for() -> None:
+def test_disabled_mode_keeps_the_final_state_until_a_reset() -> None:
     env = Cage2VecEnv(2, length=2, red="meander", autoreset_mode="Disabled")
     env.reset(seed=0)
     for _ in range(2):

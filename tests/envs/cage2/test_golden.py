@@ -65,6 +65,6 @@ def test_a_choice_that_red_would_not_make_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("name", ["traces", "traces_competition"])
-def test_the_other_edition_does_differ(name: str) -> None:
+def test_the_other_edition_differs(name: str) -> None:
     other = {"current": "competition", "competition": "current"}[FILES[name][0]]
     assert check_recording(load(name), edition=other)

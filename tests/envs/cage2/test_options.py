@@ -72,7 +72,7 @@ def test_frames_are_the_observations_before_the_newest_first() -> None:
         assert not older[:back].any()
 
 
-def test_scan_memory_tells_hosts_that_were_scanned_and_the_last_one() -> None:
+def test_scan_memory_marks_scanned_hosts_and_the_last_one() -> None:
     net = Network(scan_memory=True)
     assert not part(net, "scans").any()
     net.step(red="scan User1")
@@ -83,7 +83,7 @@ def test_scan_memory_tells_hosts_that_were_scanned_and_the_last_one() -> None:
     np.testing.assert_array_equal(part(net, "scans"), expected)
 
 
-def test_decoy_memory_tells_what_is_up() -> None:
+def test_decoy_memory_marks_the_decoys_that_are_up() -> None:
     env, seen, _ = played(50, 80, decoy_memory="full")
     up = env.truth().decoys > 0
     places = env.layout.parts()["decoys"]
@@ -91,7 +91,7 @@ def test_decoy_memory_tells_what_is_up() -> None:
     assert up.any()
 
 
-def test_decoy_counts_are_shares_of_what_fits() -> None:
+def test_decoy_counts_are_fractions_of_the_decoys_that_fit() -> None:
     net = Network(decoy_memory="count")
     net.step("DecoyFemitter Enterprise1")
     net.step("DecoyApache Op_Host0")
@@ -116,7 +116,7 @@ def test_event_memory_fades_with_the_steps_since() -> None:
     assert last.any()
 
 
-def test_restore_memory_and_clock_tell_what_blue_did_and_when() -> None:
+def test_restore_memory_and_clock_record_restores_and_steps() -> None:
     env, seen, actions = played(40, 60, restore_memory=True, clock=True)
     parts = env.layout.parts()
     restored = np.zeros((40, 13))
@@ -127,7 +127,7 @@ def test_restore_memory_and_clock_tell_what_blue_did_and_when() -> None:
         np.testing.assert_allclose(seen[step][:, parts["clock"]], step / 100, rtol=1e-6)
 
 
-def test_the_clock_does_not_tell_the_length() -> None:
+def test_the_clock_does_not_reveal_the_length() -> None:
     for length in (30, 150):
         env, seen, _ = played(2, length, clock=True)
         clock = seen[:, 0, env.layout.parts()["clock"]][:, 0]

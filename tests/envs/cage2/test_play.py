@@ -1,4 +1,4 @@
-"""Watching and training CAGE-2 through the real commands."""
+"""`brisk play` and `brisk train` with CAGE-2."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from PIL import Image
 from briskrl.cli.main import main
 
 
-def test_play_tells_every_turn(capsys: pytest.CaptureFixture[str]) -> None:
+def test_play_prints_every_turn(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["play", "cage2", "--red", "bline", "--length", "3"]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for step in range(4):
-        assert f"step {step} of 3   red is B_line" in told
-    assert "red    DiscoverRemoteSystems User (succeeded)" in told
-    assert "blue   DecoyTomcat Enterprise0 (succeeded)" in told
-    assert "over: score" in told
+        assert f"step {step} of 3   red is B_line" in output
+    assert "red    DiscoverRemoteSystems User (succeeded)" in output
+    assert "blue   DecoyTomcat Enterprise0 (succeeded)" in output
+    assert "over: score" in output
 
 
 def test_play_writes_a_gif(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The hand-written defenders do what is said of them."""
+"""The hand-written defenders do what their docstrings say."""
 
 from __future__ import annotations
 

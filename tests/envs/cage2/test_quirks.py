@@ -1,4 +1,4 @@
-"""The seventeen oddities of the original that a faithful copy keeps, by their number."""
+"""The seventeen quirks of the original simulator that the environment reproduces, by number."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_15_b_line_scans_again_only_when_it_comes_back_to_a_scanning_stage() -> 
     net = Network("bline")
     stages = []
     for step in range(400):
-        # Restoring now and then throws it back.
+        # An occasional restore throws it back.
         blue = "Restore Enterprise2" if step % 7 == 0 else "Sleep"
         kind, _ = net.follow(blue)
         stages.append((int(net.truth.bline_stage[0]), kind))
@@ -286,6 +286,6 @@ def test_17_a_failed_attempt_on_defender_makes_meander_redo_its_enterprise_hosts
         if attacked and owned & 0b1110 and not owned & 0b1111 << 4:
             redone += 1
             lost = owned & ~net.truth.meander_escalated[0]
-            # It may begin with one of them again at once.
+            # It may start again with one of them at once.
             assert ((owned & 0b1110) & ~lost).bit_count() <= 1
     assert redone > 0

@@ -1,4 +1,4 @@
-"""The compiled network against a plain one written from the specification, step by step."""
+"""The compiled network against the reference, step by step."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from briskrl.core.types import StepBuffers
 from briskrl.envs.cage2.env import Cage2VecEnv
 from briskrl.envs.cage2.ground_truth import Truth
 from briskrl.envs.cage2.replay import Choices, replay_step, set_red
-from tests.envs.cage2.reference import EXPLOIT, SLEEP, Chance, Twin, mask
+from tests.envs.cage2.reference import EXPLOIT, SLEEP, Chance, ReferenceNetwork, mask
 
 AGENTS = ("bline", "meander", "sleep")
 WILD = 3
 """A fourth attacker: does anything to any host, to reach what scripted ones never do."""
 HABITS = (
-    # Shares of blue's actions: idle, analyse, remove, decoys, restore.
+    # Fractions of blue's actions: idle, analyse, remove, decoys, restore.
     (1, 1, 1, 1, 1),
     (8, 1, 1, 1, 0),
     (1, 1, 4, 4, 0),
@@ -29,9 +29,9 @@ HABITS = (
 
 @dataclass
 class Pair:
-    """One network as a twin, and where its random choices come from."""
+    """One network as a reference, and where its random choices come from."""
 
-    twin: Twin
+    reference: ReferenceNetwork
     rng: random.Random
     habit: tuple[int, ...]
     wild: bool
@@ -45,16 +45,16 @@ class Pair:
         return first + host
 
     def chance(self, green: bool) -> tuple[Chance, tuple[int, int]]:
-        """What happens, and red's kind of action and mask of targets in the twin's model."""
-        kind, targets = self.twin.think()
+        """What happens, and red's kind of action and mask of targets in the reference's model."""
+        kind, targets = self.reference.think()
         allowed = (kind, mask(set(targets)))
         if self.wild:
             kind = self.rng.choice((1, 2, 2, 3, 3, 3, 4, 5))
             targets = [7] if kind == 5 else list(range(3 if kind == 1 else 13))
         target = self.rng.choice(targets) if kind != SLEEP else -1
-        self.twin.commit(kind, target)
+        self.reference.commit(kind, target)
         chance = Chance(kind, target, detected=int(self.rng.random() < 0.7))
-        options = self.twin.options(target) if kind == EXPLOIT else []
+        options = self.reference.options(target) if kind == EXPLOIT else []
         if options:
             chance.exploit = self.rng.choice(options)
         if green and self.rng.random() < 0.5:
@@ -63,7 +63,7 @@ class Pair:
 
     def settle(self, blue: int, chance: Chance) -> None:
         """Decide which session is escalated, among those that are left after blue's action."""
-        state = self.twin.hosts[chance.red_target]
+        state = self.reference.hosts[chance.red_target]
         removable = 0 if blue == 15 + chance.red_target else state.removable
         total = removable + state.sticky
         if total:
@@ -71,7 +71,7 @@ class Pair:
 
 
 def run(edition: str, view: str, *, green: bool, num: int, steps: int, seed: int) -> int:
-    """Play `num` networks side by side with their twins; returns how many steps were compared."""
+    """Play `num` networks beside their references; returns how many steps were compared."""
     rng = random.Random(seed)
     agents = [k % 4 for k in range(num)]
     env = Cage2VecEnv(num, edition=edition, view=view, length=steps + 1)
@@ -80,7 +80,7 @@ def run(edition: str, view: str, *, green: bool, num: int, steps: int, seed: int
     set_red(env, [2 if agent == WILD else agent for agent in agents])
     pairs = [
         Pair(
-            Twin(
+            ReferenceNetwork(
                 AGENTS[min(agent, 2)],
                 competition=edition == "competition",
                 wrapper2=view == "wrapper2",
@@ -110,19 +110,19 @@ def run(edition: str, view: str, *, green: bool, num: int, steps: int, seed: int
         np.testing.assert_array_equal(allowed.action, wanted[:, 0])
         np.testing.assert_array_equal(allowed.targets, wanted[:, 1])
         options = [
-            mask(set(p.twin.options(c.red_target))) if c.red_action == EXPLOIT else 0
+            mask(set(p.reference.options(c.red_target))) if c.red_action == EXPLOIT else 0
             for p, c in zip(pairs, chances, strict=True)
         ]
         np.testing.assert_array_equal(allowed.exploits, options)
-        tenths = [p.twin.step(b, c) for p, b, c in zip(pairs, blue, chances, strict=True)]
+        tenths = [p.reference.step(b, c) for p, b, c in zip(pairs, blue, chances, strict=True)]
         np.testing.assert_array_equal(out.reward, (np.array(tenths) / 10).astype(np.float32))
-        np.testing.assert_array_equal(out.obs, [p.twin.observation() for p in pairs])
-        compare(env.truth(), [p.twin for p in pairs])
+        np.testing.assert_array_equal(out.obs, [p.reference.observation() for p in pairs])
+        compare(env.truth(), [p.reference for p in pairs])
     return num * steps
 
 
-def compare(truth: Truth, twins: list[Twin]) -> None:
-    hosts = [twin.hosts for twin in twins]
+def compare(truth: Truth, references: list[ReferenceNetwork]) -> None:
+    hosts = [reference.hosts for reference in references]
     for name, wanted in {
         "sess_user_removable": [[h.removable for h in row] for row in hosts],
         "sess_user_sticky": [[h.sticky for h in row] for row in hosts],
@@ -130,21 +130,23 @@ def compare(truth: Truth, twins: list[Twin]) -> None:
         "decoys": [[h.decoys for h in row] for row in hosts],
         "files": [[h.files for h in row] for row in hosts],
         "compromise": [[h.comp for h in row] for row in hosts],
-        "red_ports": [[twin.remembered(h) for h in range(13)] for twin in twins],
-        "ot_running": [twin.ot_running for twin in twins],
-        "ot_active": [twin.ot_active for twin in twins],
-        "ot_armed": [twin.ot_armed for twin in twins],
-        "ot_known": [twin.ot_known for twin in twins],
-        "known_ip": [mask(twin.known_ip) for twin in twins],
-        "known_host": [mask(twin.known_host) for twin in twins],
-        "known_subnet": [mask(twin.known_subnet) for twin in twins],
-        "meander_scanned": [mask(twin.scanned) for twin in twins],
-        "meander_exploited": [mask(twin.exploited) for twin in twins],
-        "meander_escalated": [mask(twin.escalated) for twin in twins],
-        "meander_mapped": [mask(twin.mapped) for twin in twins],
-        "bline_stage": [twin.stage if twin.agent == "bline" else -1 for twin in twins],
-        "blue_success": [twin.blue_success for twin in twins],
-        "red_success": [twin.result for twin in twins],
+        "red_ports": [[reference.remembered(h) for h in range(13)] for reference in references],
+        "ot_running": [reference.ot_running for reference in references],
+        "ot_active": [reference.ot_active for reference in references],
+        "ot_armed": [reference.ot_armed for reference in references],
+        "ot_known": [reference.ot_known for reference in references],
+        "known_ip": [mask(reference.known_ip) for reference in references],
+        "known_host": [mask(reference.known_host) for reference in references],
+        "known_subnet": [mask(reference.known_subnet) for reference in references],
+        "meander_scanned": [mask(reference.scanned) for reference in references],
+        "meander_exploited": [mask(reference.exploited) for reference in references],
+        "meander_escalated": [mask(reference.escalated) for reference in references],
+        "meander_mapped": [mask(reference.mapped) for reference in references],
+        "bline_stage": [
+            reference.stage if reference.agent == "bline" else -1 for reference in references
+        ],
+        "blue_success": [reference.blue_success for reference in references],
+        "red_success": [reference.result for reference in references],
     }.items():
         np.testing.assert_array_equal(getattr(truth, name), wanted, err_msg=name)
 
@@ -159,13 +161,15 @@ CASES = [
 
 
 @pytest.mark.parametrize(("edition", "view", "green"), CASES)
-def test_kernel_and_twin_agree_in_everything(edition: str, view: str, green: bool) -> None:
+def test_kernel_and_reference_agree_in_everything(edition: str, view: str, green: bool) -> None:
     assert run(edition, view, green=green, num=60, steps=100, seed=5) == 6000
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("edition", "view", "green"), CASES)
-def test_kernel_and_twin_agree_over_a_million_steps(edition: str, view: str, green: bool) -> None:
+def test_kernel_and_reference_agree_over_a_million_steps(
+    edition: str, view: str, green: bool
+) -> None:
     compared = sum(
         run(edition, view, green=green, num=400, steps=100, seed=seed) for seed in range(5)
     )

@@ -1,8 +1,8 @@
 """Free play follows the distributions of the original simulator and of the reference model.
 
 The recorded statistics have 1000 (simulator) or 2000 (reference) episodes per cell; a mean must lie
-within four combined standard errors, and the share of our episodes below each recorded quantile
-must be what the quantile says, within four standard errors of such a share.
+within four combined standard errors, and the fraction of our episodes below each recorded quantile
+must match the quantile within four standard errors of such a fraction.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def check_quantiles(returns: np.ndarray, block: dict[str, Any]) -> None:
 def check_curve(rewards: np.ndarray, recorded: list[float], episodes: int) -> None:
     """Means of single steps, with room for the most extreme of a hundred."""
     spread = rewards.std(axis=1)
-    # Where all of ours agree, one of the recorded in a thousand may still have lost 10 or so.
+    # Where all of ours agree, one recorded episode in a thousand may still have lost about 10.
     error = np.maximum(spread, 0.4) * sqrt(1 / len(rewards.T) + 1 / episodes)
     assert (np.abs(rewards.mean(axis=1) - recorded) <= 5 * error + 1e-3).all()
 

@@ -1,4 +1,4 @@
-"""The official evaluation through the real command, and the seam that offers it."""
+"""The official evaluation, through the command and through Python."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def command(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 @pytest.mark.parametrize("edition", ["current", "competition"])
 def test_sleep_scores_what_was_published(capsys: pytest.CaptureFixture[str], edition: str) -> None:
     """Both editions are the same for an idle defender, and the total is on the leaderboard."""
-    told = command(capsys, "--player", "sleep", "--edition", edition, "--json")
-    figures = json.loads(told)
+    output = command(capsys, "--player", "sleep", "--edition", edition, "--json")
+    figures = json.loads(output)
     assert figures["edition"] == edition
     assert list(figures["cells"]) == CELLS
     low, high = figures["total_ci"]
@@ -39,25 +39,25 @@ def test_sleep_scores_what_was_published(capsys: pytest.CaptureFixture[str], edi
 
 
 def test_random_play_scores_what_was_published(capsys: pytest.CaptureFixture[str]) -> None:
-    told = command(capsys, "--player", "random", "--edition", "competition", "--json")
-    figures = json.loads(told)
+    output = command(capsys, "--player", "random", "--edition", "competition", "--json")
+    figures = json.loads(output)
     low, high = figures["total_ci"]
     published = dict(PUBLISHED["competition"])["random"]
     assert abs(figures["total"] - published) < 1.5 * (high - low)
 
 
-def test_the_table_shows_the_agent_among_the_published(capsys: pytest.CaptureFixture[str]) -> None:
-    told = command(capsys, "--edition", "competition", "--episodes", "40", "--seed", "3")
-    lines = told.splitlines()
+def test_the_leaderboard_includes_the_agent(capsys: pytest.CaptureFixture[str]) -> None:
+    output = command(capsys, "--edition", "competition", "--episodes", "40", "--seed", "3")
+    lines = output.splitlines()
     assert lines[0] == "heuristic on cage2: suite cage2, seed 3"
-    assert "edition competition, 40 episodes per cell" in told
+    assert "edition competition, 40 episodes per cell" in output
     names = [line.strip() for line in lines[lines.index("") + 2 :]]
     ranks = [float(line.split()[0]) for line in names]
     assert ranks == sorted(ranks, reverse=True)
     assert sum("-> this agent" in line for line in names) == 1
 
 
-def test_cells_play_the_official_settings_with_seeds_of_their_own() -> None:
+def test_cells_play_the_official_settings_with_separate_seeds() -> None:
     asked: list[tuple[Cage2Config, int, int]] = []
 
     def play(config: Any, *, episodes: int, seed: int, player: str | None = None) -> Games:
@@ -85,7 +85,7 @@ def test_intervals_follow_from_the_spread() -> None:
     assert total.interval == (-2.0, 8.0)
 
 
-def test_reports_of_both_editions_can_be_told() -> None:
+def test_reports_of_both_editions_can_be_printed() -> None:
     for edition in PUBLISHED:
         report = Cage2Report(edition, 1, dict.fromkeys(CELLS, Mean(-1.0, 0.5)))
         assert "-9.00 ±1.50  -> this agent" in report.as_text()
@@ -99,7 +99,7 @@ def test_an_unknown_suite_is_refused_with_the_known_ones() -> None:
         run_suite(Agent(agent.policy, "snake", None), "cage2")
 
 
-def test_a_suite_can_ask_for_another_player_on_the_same_games() -> None:
+def test_a_suite_can_play_another_player_on_the_same_games() -> None:
     played: dict[str | None, np.ndarray] = {}
 
     def compare(play: Any, config: Any, *, episodes: int | None, seed: int) -> Cage2Report:

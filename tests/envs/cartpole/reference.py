@@ -1,4 +1,4 @@
-"""CartPole in plain Python: one cart, its own random numbers, everything spelt out."""
+"""CartPole in plain Python: one cart with its own random numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Cart:
         return (mixed(self.random_state) >> 11) / 2**53
 
     def step(self, action: int) -> int:
-        """Push; returns why the episode ended, or 0."""
+        """Take one step; returns the cause of the end, or 0."""
         x, speed, angle, spin = self.state
         force = 10.0 if action == 1 else -10.0
         thrust = (force + 0.05 * spin**2 * math.sin(angle)) / 1.1

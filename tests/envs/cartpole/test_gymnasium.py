@@ -1,4 +1,4 @@
-"""CartPole as Gymnasium users meet it: checkers, ids, spaces, pictures and mistakes."""
+"""CartPole through Gymnasium: checkers, ids, spaces, rendering and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CARTPOLE_ID = "briskrl/CartPole-v1"
 
 
 def test_gymnasium_checker_accepts_the_single_cart() -> None:
-    """Without a warning but the one that Gymnasium's own CartPole gets: speeds have no bounds."""
+    """Without warnings, except that velocities have no bounds, as in Gymnasium's CartPole."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*infinity")
@@ -25,7 +25,7 @@ def test_gymnasium_checker_accepts_the_single_cart() -> None:
 
 
 @pytest.mark.parametrize("render_mode", ["ansi", "rgb_array"])
-def test_gymnasium_checker_accepts_the_pictures(render_mode: str) -> None:
+def test_gymnasium_checker_accepts_every_render_mode(render_mode: str) -> None:
     env = gymnasium.make(CARTPOLE_ID, render_mode=render_mode)
     check_env(env.unwrapped)
     env.close()
@@ -47,7 +47,7 @@ def test_ids_make_the_native_classes_with_gymnasiums_spaces() -> None:
     vector.close()
 
 
-def test_a_single_cart_plays_to_the_end_and_tells_its_record() -> None:
+def test_a_single_cart_plays_to_the_end_and_reports_its_record() -> None:
     env = CartPoleEnv(max_steps=30)
     env.reset(seed=2)
     steps, terminated, truncated = 0, False, False
@@ -77,7 +77,7 @@ def test_images_show_cart_and_pole_where_they_are() -> None:
 
 
 @pytest.mark.parametrize("x", [-9.0, -2.41, 0.0, 2.41, 9.0])
-def test_texts_keep_their_frame_wherever_the_cart_is(x: float) -> None:
+def test_text_keeps_its_frame_for_any_cart_position(x: float) -> None:
     lines = render.ansi(x, 0.2, 7).splitlines()
     assert {len(line) for line in lines[:-1]} == {51}
     assert "=" in lines[6]
@@ -85,7 +85,7 @@ def test_texts_keep_their_frame_wherever_the_cart_is(x: float) -> None:
     assert lines[-1].endswith("steps 7")
 
 
-def test_impossible_settings_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="max_steps"):
         CartPoleVecEnv(2, max_steps=-1)
     with pytest.raises(ValueError, match="ansi, rgb_array or None"):

@@ -1,4 +1,4 @@
-"""What is learnt on the compiled carts holds Gymnasium's poles too."""
+"""A policy trained on the compiled CartPole also plays Gymnasium's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from briskrl.training.evaluate import evaluate_agent, load_policy
 from briskrl.training.loop import train
 
 
-def test_a_policy_learnt_on_ours_plays_gymnasiums(tmp_path: Path) -> None:
+def test_a_policy_trained_here_plays_gymnasiums_cartpole(tmp_path: Path) -> None:
     train(TrainConfig(env="cartpole", algo="ppo", steps=1_000_000, run_dir=str(tmp_path / "run")))
     ours = load_policy(tmp_path / "run")
     theirs = replace(ours, env="gym:CartPole-v1", env_config=GymConfig(backend="sync"))

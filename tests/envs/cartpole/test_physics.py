@@ -1,4 +1,4 @@
-"""The compiled cart against Gymnasium's CartPole-v1 and against a plain twin, step by step.
+"""The compiled cart against Gymnasium's CartPole-v1 and against a plain reference, step by step.
 
 All of them compute in float64. Sines and cosines of different libraries differ in the last bit, so
 states are compared to a few units in the last place of float64 after one step, and to 1e-9 along
@@ -55,7 +55,7 @@ def both(angles, sines, cosines):
         sines[i], cosines[i] = kernels.sin_cos(angles[i])
 
 
-def test_sines_and_cosines_are_good_to_the_last_bit_but_one() -> None:
+def test_sines_and_cosines_have_an_error_below_one_unit_in_the_last_place() -> None:
     angles = np.concatenate([np.linspace(-0.9, 0.9, 20_001), np.linspace(-40, 40, 1001), [0.0]])
     sines, cosines = np.empty_like(angles), np.empty_like(angles)
     both(angles, sines, cosines)
@@ -66,7 +66,7 @@ def test_sines_and_cosines_are_good_to_the_last_bit_but_one() -> None:
         assert (off == 0).mean() > 0.8
 
 
-def test_one_step_from_any_state_is_gymnasiums() -> None:
+def test_one_step_from_any_state_equals_gymnasiums() -> None:
     """States injected on both sides; the same push gives the same state, reward and end."""
     rng = np.random.default_rng(0)
     num_envs = 2000
@@ -85,7 +85,7 @@ def test_one_step_from_any_state_is_gymnasiums() -> None:
             theirs.reset()
             inner.state = states[i].copy()
             obs, reward, terminated, _, _ = theirs.step(action)
-            # Differences of sine and cosine may double on the way through a difference.
+            # Subtraction may double the differences of sine and cosine.
             np.testing.assert_allclose(new[i], inner.state, rtol=1e-14, atol=1e-15)
             np.testing.assert_allclose(out.obs[i], obs, rtol=2e-7, atol=0)
             assert out.reward[i] == reward
@@ -95,7 +95,7 @@ def test_one_step_from_any_state_is_gymnasiums() -> None:
     assert 0.05 < out.terminated.mean() < 0.95
 
 
-def test_whole_episodes_are_gymnasiums_up_to_the_step_limit() -> None:
+def test_whole_episodes_equal_gymnasiums_up_to_the_step_limit() -> None:
     """Each start is injected into Gymnasium's environment, limit of 500 steps included."""
     env, out = begun()
     theirs = reference(env.peek()["state"])
@@ -123,7 +123,7 @@ def test_whole_episodes_are_gymnasiums_up_to_the_step_limit() -> None:
 
 
 @pytest.mark.parametrize("max_steps", [500, 40, 0])
-def test_the_kernel_is_the_plain_twin_with_its_random_numbers(max_steps: int) -> None:
+def test_the_kernel_equals_the_reference_with_its_random_numbers(max_steps: int) -> None:
     num_envs = 16
     env, out = begun(num_envs, max_steps=max_steps)
     carts = [Cart(11 + i, max_steps) for i in range(num_envs)]
@@ -171,7 +171,7 @@ def test_episodes_end_beyond_the_limits_and_not_on_them(
 ) -> None:
     limit = kernels.X_LIMIT if place == kernels.X else kernels.ANGLE_LIMIT
     state = np.zeros(4)
-    # With no speed, one step changes neither place nor angle.
+    # Without velocity, one step changes neither position nor angle.
     state[place - kernels.X] = sign * (limit + nudge * np.spacing(limit))
     env, out = begun(1, autoreset_mode="Disabled")
     env.set_states(state[None])
@@ -182,7 +182,7 @@ def test_episodes_end_beyond_the_limits_and_not_on_them(
         assert env.drain_stats().cause.tolist() == [cause]
 
 
-def test_a_fall_in_the_last_step_is_a_fall() -> None:
+def test_a_fall_in_the_last_step_terminates() -> None:
     env, out = begun(2, autoreset_mode="Disabled", max_steps=500)
     env.set_states([[0, 0, 0.2094, 1.0], [0, 0, 0, 0]], steps=[499, 499])
     env.step_into(np.array([1, 1]), out)

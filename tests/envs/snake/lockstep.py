@@ -1,4 +1,4 @@
-"""Compiled games and their plain twins, moved by the same actions and compared as they go."""
+"""Compiled games and their references, stepped with the same actions and compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATE = ("head", "tail", "length", "food", "heading", "score", "steps", "hunger"
 
 
 def state_of(game: Game) -> tuple[int, ...]:
-    """What STATE names, of a twin game."""
+    """The STATE fields of a reference game."""
     width = game.rules.width
     head, tail, food = game.body[0], game.body[-1], game.food
     return (
@@ -34,7 +34,7 @@ def state_of(game: Game) -> tuple[int, ...]:
 
 
 class Pilot:
-    """A safe, space-seeking player with a random streak; it sees games through its own batch.
+    """A safe, space-seeking player with some random moves; it observes games through its own batch.
 
     The batch shares seeds, rules and actions with the games it steers, so it also shows that the
     observation mode has no influence on a game.
@@ -51,7 +51,7 @@ class Pilot:
         self.carelessness = np.where(np.arange(num_envs) % 3 == 0, 1.0, 0.01)
 
     def choose(self) -> Ints:
-        """Actions for the games as they stand."""
+        """The next actions."""
         obs = self.out.obs
         num_envs = len(obs)
         heading = obs[:, 3:7].argmax(axis=1)
@@ -74,7 +74,7 @@ class Pilot:
 
 
 class Lockstep:
-    """A batch of compiled games beside one twin each."""
+    """A batch of compiled games beside one reference each."""
 
     def __init__(self, num_envs: int, *, seed: int = 0, threads: int = 1, **rules: Any) -> None:
         self.env = SnakeVecEnv(num_envs, threads=threads, **rules)
@@ -113,14 +113,14 @@ class Lockstep:
         game.begin()
 
     def check_state(self) -> None:
-        """All games stand as their twins do."""
+        """All games equal their references."""
         expected = np.array([state_of(game) for game in self.games], object)
         found = self.env.peek()
         for column, name in enumerate(STATE):
             np.testing.assert_array_equal(found[name], expected[:, column], err_msg=name)
 
     def check_sight(self) -> None:
-        """All observations and masks are those of the twins."""
+        """All observations and masks are those of the references."""
         expected = np.stack([observe(game) for game in self.games])
         assert self.out.obs.dtype == expected.dtype
         np.testing.assert_array_equal(self.out.obs, expected)
@@ -130,12 +130,12 @@ class Lockstep:
             np.testing.assert_array_equal(self.out.mask, masks)
 
     def check_bodies(self) -> None:
-        """All bodies lie cell by cell as those of the twins."""
+        """All bodies lie cell by cell as those of the references."""
         for i, game in enumerate(self.games):
             assert self.env.body(i).tolist() == cell_ids(game.body, game.rules.width)
 
     def check_records(self) -> None:
-        """The episodes drained from the batch are those the twins finished."""
+        """The episodes drained from the batch are those the references finished."""
         stats = self.env.drain_stats()
         assert stats.count == len(self.records)
         if not self.records:
@@ -163,7 +163,7 @@ def cell_ids(cells: list[Cell], width: int) -> list[int]:
 
 
 def body(head: Cell, path: str) -> list[Cell]:
-    """Cells of a body from its head backwards; the path is spelt in U, R, D and L."""
+    """Cells of a body from its head backwards; the path is spelled in U, R, D and L."""
     cells = [head]
     for letter in path:
         row, col = MOVES["URDL".index(letter)]
@@ -173,7 +173,7 @@ def body(head: Cell, path: str) -> list[Cell]:
 
 
 class Single:
-    """One compiled game that can be put into any position, beside its twin."""
+    """One compiled game that can be put into any position, beside its reference."""
 
     def __init__(self, *, seed: int = 0, render_mode: str | None = None, **rules: Any) -> None:
         self.env = SnakeVecEnv(1, render_mode=render_mode, **rules)
@@ -219,7 +219,7 @@ class Single:
         return self.out.final_obs[0]
 
     def state(self) -> dict[str, int]:
-        """Everything STATE names."""
+        """All STATE fields."""
         return {name: int(array[0]) for name, array in self.env.peek().items()}
 
     def cells(self) -> list[Cell]:

@@ -1,7 +1,7 @@
-"""One Snake game in plain Python, written from the specification alone and slow on purpose.
+"""One Snake game in plain Python, written from the rules of the game and slow on purpose.
 
 Cells are (row, column) tuples, the body is a list with the head first, and nothing is cached except
-the set of body cells. The compiled kernels are held to what this file says, step by step.
+the set of body cells. The compiled kernels must agree with this file, step by step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WALL, BODY, TRAPPED, STARVED, STEP_LIMIT, FILLED = range(1, 7)
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings of a game, with the names and defaults of the specification."""
+    """The settings of a game."""
 
     height: int = 10
     width: int = 10
@@ -67,7 +67,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one move led to; cause is 0 while the game goes on."""
+    """The result of one move; cause is 0 while the game goes on."""
 
     reward: np.float32
     terminated: bool
@@ -75,8 +75,8 @@ class Outcome:
     cause: int
 
 
-def finalise(state: int) -> int:
-    """SplitMix64's finaliser."""
+def finalize(state: int) -> int:
+    """SplitMix64's finalizer."""
     z = state
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
@@ -85,7 +85,7 @@ def finalise(state: int) -> int:
 
 def seeded(seed: int) -> int:
     """The random state of a game that was just given this seed."""
-    return finalise((seed + GAMMA) & WORD)
+    return finalize((seed + GAMMA) & WORD)
 
 
 def hamiltonian_cycle(height: int, width: int) -> list[Cell]:
@@ -101,12 +101,12 @@ def hamiltonian_cycle(height: int, width: int) -> list[Cell]:
 
 
 def step_from(cell: Cell, direction: int) -> Cell:
-    """The neighbouring cell in a direction, perhaps off the board."""
+    """The neighboring cell in a direction, perhaps off the board."""
     return cell[0] + MOVES[direction][0], cell[1] + MOVES[direction][1]
 
 
 def direction_between(origin: Cell, target: Cell) -> int:
-    """The direction from a cell to its neighbour."""
+    """The direction from a cell to its neighbor."""
     return MOVES.index((target[0] - origin[0], target[1] - origin[1]))
 
 
@@ -116,7 +116,7 @@ def distance(a: Cell, b: Cell) -> int:
 
 
 class Game:
-    """One game that can be played, ended and begun again."""
+    """One game."""
 
     def __init__(self, rules: Rules, seed: int = 0) -> None:
         self.rules = rules
@@ -128,7 +128,7 @@ class Game:
         """A number in 0..n-1 from the game's own stream."""
         self.random_state = (self.random_state + GAMMA) & WORD
         self.draws += 1
-        return ((finalise(self.random_state) >> 32) * n) >> 32
+        return ((finalize(self.random_state) >> 32) * n) >> 32
 
     def begin(self) -> None:
         """Start a new episode on the running random stream."""
@@ -139,13 +139,13 @@ class Game:
         elif self.rules.start == "cycle" and self._wants_cycle():
             self._begin_on_cycle()
         else:
-            self._begin_in_centre()
+            self._begin_in_center()
         self.occupied = set(self.body)
         self.start_length = len(self.body)
         self.place_food()
         self.flipped = self.rules.mirror and self.draw(2) == 1
 
-    def _begin_in_centre(self) -> None:
+    def _begin_in_center(self) -> None:
         row, col = self.rules.height // 2, self.rules.width // 2
         self.heading = RIGHT
         self.body = [(row, col), (row, col - 1), (row, col - 2)]
@@ -197,7 +197,7 @@ class Game:
         self.food: Cell | None = free[self.draw(len(free))]
 
     def direction_of(self, action: int) -> int:
-        """Where an action leads, as the player of this game means it."""
+        """The direction of an action, mirrored if the game is."""
         if self.rules.actions == "absolute":
             return self.heading if action == (self.heading + 2) % 4 else action
         turn = MIRRORED_TURN[action] if self.flipped else action

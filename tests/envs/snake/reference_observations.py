@@ -1,4 +1,4 @@
-"""What a player sees of a twin game: every observation mode, in plain Python."""
+"""Observations of a reference game in every mode, in plain Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def observe(game: Game) -> NDArray[np.float32] | NDArray[np.uint8]:
 
 
 def obs_shape(game: Game) -> tuple[int, ...]:
-    """The shape the specification gives the observation of this game."""
+    """The shape of the observation of this game."""
     rules = game.rules
     if rules.obs != "grid":
         return ({"features": 11, "flood": 14, "extended": 24}[rules.obs],)
@@ -56,7 +56,7 @@ def bearing(head: Cell, target: Cell | None) -> Row:
     return [float(side) for side in sides]
 
 
-def neighbours(game: Game, cell: Cell) -> list[Cell]:
+def neighbors(game: Game, cell: Cell) -> list[Cell]:
     """The cells beside a cell that are on the board."""
     around = [(cell[0] + row, cell[1] + col) for row, col in MOVES]
     return [near for near in around if game.on_board(near)]
@@ -67,7 +67,7 @@ def component(game: Game, start: Cell, allowed: set[Cell]) -> set[Cell]:
     seen = {start}
     todo = [start]
     while todo:
-        for near in neighbours(game, todo.pop()):
+        for near in neighbors(game, todo.pop()):
             if near in allowed and near not in seen:
                 seen.add(near)
                 todo.append(near)
@@ -81,7 +81,7 @@ def targets(game: Game) -> list[Cell | None]:
 
 
 def flood(game: Game) -> Row:
-    """The share of the free cells that each move leaves within reach."""
+    """The fraction of the free cells that stay reachable after each move."""
     row: Row = []
     free = set(game.free_cells())
     for cell in targets(game):
@@ -94,7 +94,7 @@ def flood(game: Game) -> Row:
 
 
 def extended(game: Game) -> Row:
-    """Open neighbours, the tail, and the length."""
+    """Open neighbors, the tail, and the length."""
     rules, head, tail = game.rules, game.body[0], game.body[-1]
     row: Row = [0.0 if cell is None else ratio(num_open(game, cell), 4) for cell in targets(game)]
     row += bearing(head, tail)
@@ -105,26 +105,26 @@ def extended(game: Game) -> Row:
 
 
 def num_open(game: Game, cell: Cell) -> int:
-    """How many neighbours of a cell are on the board and outside the body."""
-    return sum(near not in game.occupied for near in neighbours(game, cell))
+    """How many neighbors of a cell are on the board and outside the body."""
+    return sum(near not in game.occupied for near in neighbors(game, cell))
 
 
 def tail_reachable(game: Game) -> bool:
     """Whether a path of free cells leads from the head to the tail."""
     head, tail = game.body[0], game.body[-1]
     reached = component(game, head, set(game.free_cells()))
-    return any(near in reached for near in neighbours(game, tail))
+    return any(near in reached for near in neighbors(game, tail))
 
 
 def reachable_cells(game: Game) -> set[Cell]:
-    """The free cells in the regions that the moves which are not fatal lead into."""
+    """The free cells that can be reached by moves that are not fatal."""
     free = set(game.free_cells())
     regions = [component(game, cell, free | {cell}) for cell in targets(game) if cell is not None]
     return set().union(*regions) & free
 
 
 def grid(game: Game) -> NDArray[np.float32] | NDArray[np.uint8]:
-    """The planes of the board, in the dtype, frame and centring of the rules."""
+    """The planes of the board, in the dtype, frame and centering of the rules."""
     rules, length = game.rules, len(game.body)
     bright = rules.grid_dtype == "uint8"
     one = 255 if bright else 1

@@ -1,4 +1,4 @@
-"""The same games whatever the batch, the threads, the reset mode, the buffers or a restart."""
+"""Games do not depend on batch, threads, autoreset mode, buffers or a restart."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def assert_same_state(left: SnakeVecEnv, right: SnakeVecEnv) -> None:
 
 @pytest.mark.parametrize("board", BOARDS, ids=str)
 def test_a_game_does_not_depend_on_its_batch(board: dict[str, Any]) -> None:
-    """Group 14: singles, parts and permutations of a batch are the same games."""
+    """Singles, parts and permutations of a batch are the same games."""
     num_envs, seed = 12, 40
     actions = fixed_actions(80, num_envs)
     rules = {**board, "obs": "extended"}
@@ -77,7 +77,7 @@ def test_a_game_does_not_depend_on_its_batch(board: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("obs", ["features", "extended", "grid"])
 def test_threads_give_the_same_bits(obs: str) -> None:
-    """Group 14: split in uneven parts too."""
+    """Split in uneven parts too."""
     num_envs = 2111
     rules = {"obs": obs, "height": 8, "width": 8, "start": "cycle", "start_mix": 0.5}
     actions = fixed_actions(30, num_envs)
@@ -93,7 +93,7 @@ def test_threads_give_the_same_bits(obs: str) -> None:
 
 
 def test_unseeded_resets_continue_the_streams() -> None:
-    """Section 11: reset() draws on; a None among seeds leaves that game's stream running."""
+    """Reset() draws on; a None among seeds leaves that game's stream running."""
     env = SnakeVecEnv(3)
     env.reset(seed=1)
     first = env.peek()["random_state"].copy()
@@ -128,7 +128,7 @@ MODE_RULES: dict[str, Any] = {"height": 5, "width": 6, "obs": "flood", "hunger_l
 
 
 def test_next_step_mode_plays_the_same_games() -> None:
-    """Group 15: a dead step has zero reward, no flags, and is marked."""
+    """A dead step has zero reward, no flags, and is marked."""
     num_envs, seed = 6, 3
     env = SnakeVecEnv(num_envs, autoreset_mode=AutoresetMode.NEXT_STEP, **MODE_RULES)
     assert env.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
@@ -139,7 +139,7 @@ def test_next_step_mode_plays_the_same_games() -> None:
     waiting = np.zeros(num_envs, bool)
     dead_steps = 0
     for _ in range(180):
-        # Whatever a waiting game is told must not matter, so it is told something else.
+        # The action of a waiting game must not matter, so it gets another one.
         actions = [2 if waiting[i] else choices[i][done[i]] for i in range(num_envs)]
         obs, reward, terminated, truncated, infos = env.step(np.array(actions))
         marked = infos.get("reset_only", np.zeros(num_envs, bool))
@@ -162,7 +162,7 @@ def test_next_step_mode_plays_the_same_games() -> None:
 
 
 def test_disabled_mode_plays_the_same_games() -> None:
-    """Group 15: finished games wait for a reset with a mask; the others keep everything."""
+    """Finished games wait for a reset with a mask; the others keep everything."""
     num_envs, seed = 6, 3
     env = SnakeVecEnv(num_envs, autoreset_mode=AutoresetMode.DISABLED, **MODE_RULES)
     env.reset(seed=seed)
@@ -190,8 +190,8 @@ def test_disabled_mode_plays_the_same_games() -> None:
     assert resets > 20
 
 
-def test_same_step_mode_shows_both_games() -> None:
-    """Group 15: final_obs rows are those of the ended game, obs those of the next."""
+def test_same_step_mode_returns_the_final_and_the_next_observation() -> None:
+    """Final_obs rows are those of the ended game, obs those of the next."""
     num_envs, seed = 6, 3
     env = SnakeVecEnv(num_envs, **MODE_RULES)
     assert env.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
@@ -211,7 +211,7 @@ def test_same_step_mode_shows_both_games() -> None:
 
 
 def test_stepping_a_finished_game_is_refused() -> None:
-    """Section 10, DISABLED."""
+    """DISABLED."""
     env = SnakeVecEnv(2, autoreset_mode=AutoresetMode.DISABLED, height=4, width=4)
     env.reset(seed=0)
     ended = np.zeros(2, bool)
@@ -230,7 +230,7 @@ def test_stepping_a_finished_game_is_refused() -> None:
 @pytest.mark.parametrize("obs", ["features", "extended", "grid"])
 @pytest.mark.parametrize("board", BOARDS, ids=str)
 def test_a_saved_game_continues_to_the_bit(board: dict[str, Any], obs: str) -> None:
-    """Group 16: in the middle of games, into a fresh batch; one contiguous array of state."""
+    """In the middle of games, into a fresh batch; one contiguous array of state."""
     rules = {**board, "obs": obs, "masks": True}
     pilot = Pilot(16, 6, rules)
     env, fresh = SnakeVecEnv(16, **rules), SnakeVecEnv(16, **rules)
@@ -260,10 +260,10 @@ def test_a_state_of_another_shape_is_refused() -> None:
         small.set_state(large.get_state())
 
 
-def test_garbage_in_every_buffer_leaves_the_games_alone() -> None:
-    """Group 17: nothing that a step reads was left over by the caller.
+def test_garbage_in_the_buffers_does_not_affect_the_games() -> None:
+    """Nothing that a step reads was left over by the caller.
 
-    The count of allocations is held by tests/envs/test_contract.py for every mode.
+    tests/envs/test_contract.py counts the allocations for every mode.
     """
     rules = {"obs": "grid", "grid_center": "head", "grid_reachable": True, "masks": True}
     pair = Lockstep(8, seed=12, grid_dtype="float32", **rules)

@@ -1,4 +1,4 @@
-"""Compiled games equal plain ones, step by step, over more than a million moves."""
+"""Compiled games equal the reference, step by step, over more than a million moves."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def test_the_runs_add_up_to_a_million_steps() -> None:
 
 
 @pytest.mark.parametrize("run", RUNS, ids=[run.label for run in RUNS])
-def test_kernel_equals_plain_game(run: Run) -> None:
-    """Group 1: a random and a careful player, every rule and observation mode."""
+def test_kernel_equals_reference(run: Run) -> None:
+    """A random and a careful player, every rule and observation mode."""
     seed = 1000 + sum(map(ord, run.label))
     pair = Lockstep(run.num_envs, seed=seed, threads=run.threads, **run.rules)
     pilot = Pilot(run.num_envs, seed, run.rules)
@@ -176,15 +176,15 @@ def check_random_rules(seed: int, num_steps: int, look: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_kernel_equals_plain_game_under_random_rules(seed: int) -> None:
-    """Group 1: combinations that nobody thought of."""
+def test_kernel_equals_reference_under_random_rules(seed: int) -> None:
+    """Combinations that nobody thought of."""
     check_random_rules(seed, num_steps=100, look=5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1200))
-def test_kernel_equals_plain_game_under_many_random_rules(seed: int) -> None:
-    """Group 1, a soak."""
+def test_kernel_equals_reference_under_many_random_rules(seed: int) -> None:
+    """A soak."""
     check_random_rules(seed, num_steps=600, look=4)
 
 
@@ -194,7 +194,7 @@ BOARDS = [(4, 4), (5, 5), (7, 4), (4, 11), (12, 12), (20, 20)]
 @pytest.mark.parametrize(("height", "width"), BOARDS)
 @pytest.mark.parametrize("start", ["center", "random", "cycle"])
 def test_invariants_hold_after_every_step(height: int, width: int, start: str) -> None:
-    """Group 4, on the compiled games alone."""
+    """On the compiled games alone."""
     if start == "cycle" and height % 2 and width % 2:
         pytest.skip("an odd board has no cycle")
     rules = board(height, width, start=start)
@@ -234,8 +234,8 @@ def check_invariants(
 
 
 @pytest.mark.parametrize("length", [3, 4])
-def test_circling_for_long_never_wears_a_game_out(length: int) -> None:
-    """Group 18: many more moves than the body could ever have cells, then normal play."""
+def test_a_game_survives_more_moves_than_its_ring_has_cells(length: int) -> None:
+    """Many more moves than the body could ever have cells, then normal play."""
     rules = board(4, 4, obs="extended", hunger_limit=0)
     single = Single(seed=5, **rules)
     single.put(body((1, 1), "LDR"[: length - 1]), (3, 3))
@@ -282,7 +282,6 @@ WORD_EDGES = [
 
 @pytest.mark.parametrize(("height", "width"), WORD_EDGES)
 def test_boards_at_machine_word_edges(height: int, width: int) -> None:
-    """Group 19."""
     start = "random" if height % 2 and width % 2 else "cycle"
     rules = board(height, width, obs="extended", start=start, start_fill=(0.05, 1.0))
     pair = Lockstep(6, seed=height * 100 + width, **rules)
@@ -295,7 +294,7 @@ def test_boards_at_machine_word_edges(height: int, width: int) -> None:
 
 
 def test_the_largest_board() -> None:
-    """Group 19, 64 by 64."""
+    """64 by 64."""
     rules = board(64, 64, obs="extended", start="cycle", start_fill=(0.5, 0.6))
     pair = Lockstep(2, seed=9, **rules)
     pilot = Pilot(2, 9, rules)

@@ -18,7 +18,7 @@ from tests.envs.snake.reference import (
     Game,
     Rules,
     direction_between,
-    finalise,
+    finalize,
     hamiltonian_cycle,
     seeded,
 )
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:hunger_limit:UserWarning")
 
 def test_the_generator_is_splitmix64() -> None:
     """The published first numbers of seed 0 and of seed 1234567."""
-    assert finalise(GAMMA) == 0xE220A8397B1DCDAF
-    assert finalise(2 * GAMMA & WORD) == 0x6E789E6AA1B965F4
-    assert finalise(1234567 + GAMMA) == 6457827717110365317
+    assert finalize(GAMMA) == 0xE220A8397B1DCDAF
+    assert finalize(2 * GAMMA & WORD) == 0x6E789E6AA1B965F4
+    assert finalize(1234567 + GAMMA) == 6457827717110365317
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**31, 2**63 - 5, 2**64 - 1])
@@ -52,7 +52,7 @@ def assert_uniform(counts: np.ndarray) -> None:
 
 @pytest.mark.parametrize(("height", "width"), [(4, 4), (10, 10), (7, 12)])
 def test_food_is_uniform_over_free_cells(height: int, width: int) -> None:
-    """Group 5, over neighbouring seeds and over the course of one stream."""
+    """Over neighboring seeds and over the course of one stream."""
     num_envs = 20_000
     env = SnakeVecEnv(num_envs, height=height, width=width)
     out = StepBuffers.allocate(env.env_spec, num_envs)
@@ -88,7 +88,7 @@ def test_random_starts_are_uniform() -> None:
 
 
 def test_food_never_falls_on_the_body() -> None:
-    """Group 5, on crowded boards."""
+    """On crowded boards."""
     env = SnakeVecEnv(64, height=4, width=6, start="cycle", start_fill=(0.6, 1.0))
     out = StepBuffers.allocate(env.env_spec, 64)
     for seed in range(0, 6400, 64):
@@ -100,7 +100,7 @@ def test_food_never_falls_on_the_body() -> None:
 
 @pytest.mark.parametrize(("height", "width"), [(4, 4), (5, 6), (8, 8)])
 def test_the_only_free_cell_gets_the_food(height: int, width: int) -> None:
-    """Group 5: wherever it is, whatever the random state."""
+    """Wherever it is, whatever the random state."""
     cycle = hamiltonian_cycle(height, width)
     for offset in range(len(cycle)):
         turned = cycle[offset:] + cycle[:offset]
@@ -130,7 +130,7 @@ def cycle_action(cells: list[Cell], following: dict[Cell, Cell]) -> int:
     [(4, 4, "center"), (6, 6, "center"), (5, 4, "cycle"), (8, 7, "cycle"), (10, 10, "cycle")],
 )
 def test_following_the_cycle_fills_the_board(height: int, width: int, start: str) -> None:
-    """Group 6: every food is eaten, the hunger limit is never met, the win is recorded."""
+    """Every food is eaten, the hunger limit is never met, the win is recorded."""
     rules: dict[str, Any] = {
         "height": height,
         "width": width,
@@ -163,7 +163,7 @@ def test_following_the_cycle_fills_the_board(height: int, width: int, start: str
 
 
 def test_a_full_board_draws_no_food() -> None:
-    """Groups 6 and 7: the winning move draws nothing; the next game draws once."""
+    """The winning move draws nothing; the next game draws once."""
     single = won_board(height=4, width=4)
     before = single.state()["random_state"]
     assert single.play(STRAIGHT) == (10, True, False)
@@ -176,7 +176,7 @@ def won_board(**rules: Any) -> Single:
 
 
 def test_each_end_is_followed_by_one_draw() -> None:
-    """Group 7: death, starvation and the step limit; a meal and a plain move beside them."""
+    """Death, starvation and the step limit; a meal and a plain move beside them."""
     short = body((2, 2), "LL")
     positions: list[tuple[str, list[Cell], Cell, dict[str, int], int]] = [
         ("death", body((2, 5), "LL"), (0, 0), {}, 1),
@@ -195,8 +195,8 @@ def test_each_end_is_followed_by_one_draw() -> None:
         assert single.state()["random_state"] == after, name
 
 
-def test_starts_draw_what_the_specification_says() -> None:
-    """Group 7 for the other starts: heading and head; length and offset; the mix; the mirror."""
+def test_starts_draw_the_expected_numbers() -> None:
+    """The other starts: heading and head; length and offset; the mix; the mirror."""
     for rules, draws in (
         ({"start": "center"}, {1}),
         ({"start": "random"}, {3}),
@@ -218,7 +218,7 @@ def test_starts_draw_what_the_specification_says() -> None:
 
 @pytest.mark.parametrize(("height", "width"), [(4, 4), (6, 5), (5, 6), (7, 4)])
 def test_the_fixed_cycle_visits_every_cell_once(height: int, width: int) -> None:
-    """The cycle of the twin is one, and starts along the even side's first line."""
+    """The cycle of the reference is one, and starts along the even side's first line."""
     cycle = hamiltonian_cycle(height, width)
     assert len(set(cycle)) == len(cycle) == height * width
     for here, there in zip(cycle, cycle[1:] + cycle[:1], strict=True):
@@ -227,7 +227,7 @@ def test_the_fixed_cycle_visits_every_cell_once(height: int, width: int) -> None
     assert cycle[1] == ((0, 1) if height % 2 == 0 else (1, 0))
 
 
-def test_cycle_starts_have_the_asked_lengths() -> None:
+def test_cycle_starts_have_the_configured_lengths() -> None:
     """Lengths are uniform between both bounds, and the records count score from 0."""
     env = SnakeVecEnv(20_000, height=6, width=6, start="cycle", start_fill=(0.25, 0.75))
     env.start(3, StepBuffers.allocate(env.env_spec, 20_000))

@@ -1,4 +1,4 @@
-"""Snake as Gymnasium users meet it: checkers, wrappers, infos, errors and pictures."""
+"""Snake through Gymnasium: checkers, wrappers, infos, errors and rendering."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTINGS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_gymnasium_checker_accepts_the_single_game(settings: dict[str, Any]) -> None:
-    """Group 20: not even a warning."""
+    """Not even a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(SnakeEnv(**settings), skip_render_check=True)
@@ -40,8 +40,8 @@ def test_gymnasium_checker_accepts_the_single_game(settings: dict[str, Any]) -> 
 
 @pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("render_mode", ["ansi", "rgb_array"])
-def test_gymnasium_checker_accepts_the_pictures(name: str, render_mode: str) -> None:
-    """Group 20: made by id, every render mode tried."""
+def test_gymnasium_checker_accepts_every_render_mode(name: str, render_mode: str) -> None:
+    """Made by id, every render mode tried."""
     env = gymnasium.make(name, render_mode=render_mode)
     check_env(env.unwrapped)
     env.close()
@@ -49,7 +49,6 @@ def test_gymnasium_checker_accepts_the_pictures(name: str, render_mode: str) -> 
 
 @pytest.mark.parametrize("name", IDS)
 def test_registered_ids_make_the_native_classes(name: str) -> None:
-    """Group 20."""
     env = gymnasium.make(name)
     assert isinstance(env.unwrapped, SnakeEnv)
     obs, _ = env.reset(seed=1)
@@ -68,7 +67,7 @@ def test_registered_ids_make_the_native_classes(name: str) -> None:
 
 
 def test_a_single_game_is_row_zero_of_a_batch() -> None:
-    """Group 20: through reset and step of Gymnasium's Env, to the end of the game."""
+    """Through reset and step of Gymnasium's Env, to the end of the game."""
     env, game = SnakeEnv(obs="flood", height=6, width=6), Game(Rules(6, 6, obs="flood"), 4)
     obs, info = env.reset(seed=4)
     np.testing.assert_array_equal(obs, observe(game))
@@ -90,7 +89,7 @@ def test_a_single_game_is_row_zero_of_a_batch() -> None:
 
 
 def test_episode_statistics_wrapper_counts_our_episodes() -> None:
-    """Group 20: its sums are those of our own records."""
+    """Its sums are those of our own records."""
     env = RecordEpisodeStatistics(SnakeVecEnv(4, height=5, width=5))
     env.reset(seed=0)
     rng = np.random.default_rng(0)
@@ -108,8 +107,8 @@ def test_episode_statistics_wrapper_counts_our_episodes() -> None:
         assert stats.returns[row] == pytest.approx(total, abs=1e-3)
 
 
-def test_a_foreign_trainer_learns_from_it() -> None:
-    """Group 20: Stable-Baselines3 checks the class, then takes rollouts and updates."""
+def test_stable_baselines3_trains_on_it() -> None:
+    """Stable-Baselines3 checks the class, then takes rollouts and updates."""
     checker = pytest.importorskip("stable_baselines3.common.env_checker")
     from stable_baselines3 import DQN, PPO
 
@@ -126,8 +125,8 @@ def test_a_foreign_trainer_learns_from_it() -> None:
 
 
 @pytest.mark.parametrize("obs", ["features", "grid"])
-def test_our_trainer_learns_from_it(obs: str) -> None:
-    """Group 20: transitions are collected, stored and learnt from."""
+def test_briskrl_trains_on_it(obs: str) -> None:
+    """Transitions are collected, stored and used for updates."""
     config = complete(
         TrainConfig(
             env="snake",
@@ -145,8 +144,8 @@ def test_our_trainer_learns_from_it(obs: str) -> None:
     session.close()
 
 
-def test_infos_come_only_with_ends() -> None:
-    """Section 9: arrays with their masks, and the same records in final_info."""
+def test_infos_hold_records_only_when_an_episode_ends() -> None:
+    """Arrays with their masks, and the same records in final_info."""
     env = SnakeVecEnv(6, height=5, width=5, obs="features")
     _, infos = env.reset(seed=2)
     assert infos == {}
@@ -188,7 +187,7 @@ def test_infos_come_only_with_ends() -> None:
 
 
 def test_final_observations_can_be_objects() -> None:
-    """Section 10: the form Gymnasium's own vector classes use."""
+    """The form Gymnasium's own vector classes use."""
     dense, objects = SnakeVecEnv(4), SnakeVecEnv(4, object_final_obs=True)
     dense.reset(seed=0)
     objects.reset(seed=0)
@@ -210,8 +209,7 @@ def test_final_observations_can_be_objects() -> None:
     assert seen > 4
 
 
-def test_results_are_copies_unless_asked_otherwise() -> None:
-    """Section 8."""
+def test_results_are_copies_unless_copy_is_false() -> None:
     copied, shared = SnakeVecEnv(2), SnakeVecEnv(2, copy=False)
     for env, same in ((copied, False), (shared, True)):
         env.reset(seed=0)
@@ -221,8 +219,7 @@ def test_results_are_copies_unless_asked_otherwise() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
-def test_any_integer_dtype_is_an_action(dtype: type) -> None:
-    """Section 3."""
+def test_actions_may_have_any_integer_dtype(dtype: type) -> None:
     env, other = SnakeVecEnv(3), SnakeVecEnv(3)
     env.reset(seed=0)
     other.reset(seed=0)
@@ -237,7 +234,7 @@ def test_any_integer_dtype_is_an_action(dtype: type) -> None:
     [([0, 3], "relative"), ([-1, 0], "relative"), ([4, 0], "absolute"), ([0, 255], "absolute")],
 )
 def test_actions_out_of_range_are_refused(actions: list[int], mode: str) -> None:
-    """Section 3: and the games stay as they were."""
+    """And the games stay as they were."""
     env = SnakeVecEnv(2, actions=mode)
     env.reset(seed=0)
     before = env.peek()
@@ -269,13 +266,12 @@ def test_actions_of_another_shape_are_refused(actions: np.ndarray) -> None:
     ],
     ids=str,
 )
-def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(Exception, match=r"height|width|even|square|relative|obs|hunger|tail_rule"):
         SnakeVecEnv(2, **settings)
 
 
 def test_a_hunger_limit_that_forbids_filling_the_board_warns() -> None:
-    """Section 4."""
     with pytest.warns(UserWarning, match="hunger_limit"):
         SnakeVecEnv(1, height=6, width=6, hunger_limit=35)
     with warnings.catch_warnings():
@@ -284,8 +280,7 @@ def test_a_hunger_limit_that_forbids_filling_the_board_warns() -> None:
             SnakeVecEnv(1, height=6, width=6, hunger_limit=limit)
 
 
-def test_text_pictures_show_the_board() -> None:
-    """Section 12."""
+def test_text_shows_the_board() -> None:
     single = Single(height=4, width=5, render_mode="ansi")
     single.put(body((1, 2), "LDR"), (3, 4), steps=7, hunger=3)
     (picture,) = single.env.render()
@@ -297,8 +292,8 @@ def test_text_pictures_show_the_board() -> None:
         assert number in lines[-1]
 
 
-def test_colour_pictures_have_one_square_per_cell() -> None:
-    """Section 12: 16 pixels a cell, a few fixed colours, one frame per game or a single one."""
+def test_images_have_one_square_per_cell() -> None:
+    """16 pixels a cell, a few fixed colors, one frame per game or a single one."""
     env = SnakeVecEnv(3, height=4, width=6, render_mode="rgb_array")
     env.reset(seed=0)
     frames = env.render()
@@ -310,12 +305,12 @@ def test_colour_pictures_have_one_square_per_cell() -> None:
         middles = frame[8::16, 8::16].reshape(-1, 3)
         cells = env.body(i).astype(int)
         food = int(env.peek()["food"][i])
-        colours = {name: tuple(middles[at]) for name, at in (("head", cells[0]), ("food", food))}
-        colours["body"] = tuple(middles[cells[1]])
+        colors = {name: tuple(middles[at]) for name, at in (("head", cells[0]), ("food", food))}
+        colors["body"] = tuple(middles[cells[1]])
         free = {tuple(middles[k]) for k in range(24) if k != food and k not in cells}
-        assert len(set(colours.values())) == 3
+        assert len(set(colors.values())) == 3
         assert len(free) <= 2
-        assert not free & set(colours.values())
+        assert not free & set(colors.values())
     one = SnakeVecEnv(3, height=4, width=6, render_mode="rgb_array", render_index=1)
     one.reset(seed=0)
     picture = one.render()
@@ -337,8 +332,8 @@ def test_a_single_game_renders_itself() -> None:
     assert picture.count("*") == 1
 
 
-def test_a_win_is_told_through_infos() -> None:
-    """Section 9, cause 6 with fill 1."""
+def test_infos_report_a_win() -> None:
+    """Cause 6 with fill 1."""
     cycle = hamiltonian_cycle(4, 4)
     single = Single(height=4, width=4).put(cycle[:15][::-1], cycle[15])
     *_, terminated, truncated, infos = single.env.step(np.array([0]))
@@ -349,8 +344,8 @@ def test_a_win_is_told_through_infos() -> None:
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_metadata_names_the_mode_in_force(mode: AutoresetMode) -> None:
-    """Section 10: per instance, not per class."""
+def test_metadata_holds_the_autoreset_mode_of_the_instance(mode: AutoresetMode) -> None:
+    """Per instance, not per class."""
     env = SnakeVecEnv(1, autoreset_mode=mode)
     assert env.metadata["autoreset_mode"] is mode
     assert SnakeVecEnv(1).metadata["autoreset_mode"] is AutoresetMode.SAME_STEP

@@ -1,4 +1,4 @@
-"""What a player sees: features, reachable space, planes, frames and mirrors."""
+"""Observations: features, reachable space, planes, frames and mirrors."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ SPIRALS = [(6, 6), (12, 12), (20, 20), (8, 13), (30, 9), (64, 64)]
 
 @pytest.mark.parametrize("tail_rule", ["vacates", "solid"])
 @pytest.mark.parametrize(("height", "width"), SPIRALS)
-def test_spirals_are_seen_exactly(height: int, width: int, tail_rule: str) -> None:
-    """Group 11: the longest corridors, with the head inside and outside, whole and cut short."""
+def test_observations_of_spirals_are_exact(height: int, width: int, tail_rule: str) -> None:
+    """The longest corridors, with the head inside and outside, whole and cut short."""
     wall = spiral(height, width)
     assert len(wall) > 0.4 * height * width
     for obs in ({"obs": "extended"}, {"obs": "grid", "grid_reachable": True}):
@@ -71,7 +71,7 @@ def test_spirals_are_seen_exactly(height: int, width: int, tail_rule: str) -> No
 
 
 def test_flood_agrees_within_a_region() -> None:
-    """Group 11: safe moves into one region see the same space, unless one enters the tail."""
+    """Safe moves into one region see the same space, unless one enters the tail."""
     pilot = Pilot(64, 21, {"height": 8, "width": 8, "start": "cycle", "start_fill": (0.2, 0.8)})
     compared = cut = 0
     for t in range(200):
@@ -120,7 +120,6 @@ def check_regions(game: Game, obs: np.ndarray) -> tuple[int, int]:
 
 @pytest.mark.parametrize(("height", "width"), [(4, 4), (9, 12), (20, 20)])
 def test_every_safe_move_on_an_uncut_board_reaches_all(height: int, width: int) -> None:
-    """Group 11."""
     env = SnakeVecEnv(64, height=height, width=width, obs="flood", start="random")
     out = StepBuffers.allocate(env.env_spec, 64)
     env.start(0, out)
@@ -139,7 +138,7 @@ def is_uncut(cells: np.ndarray, height: int, width: int) -> bool:
 
 
 def test_the_tail_as_a_move_adds_itself_to_the_free_cells() -> None:
-    """Group 11: the tail's own region, counted with the tail."""
+    """The tail's own region, counted with the tail."""
     single = Single(height=4, width=4, obs="flood")
     single.put(body((0, 0), "DRU"), (3, 3))
     assert single.obs[:3].tolist() == [1, 0, 1]
@@ -157,7 +156,7 @@ def test_the_tail_as_a_move_adds_itself_to_the_free_cells() -> None:
 
 
 def test_a_sealed_pocket_is_worth_its_cells() -> None:
-    """Group 11, with numbers worked out by hand."""
+    """With numbers worked out by hand."""
     single = Single(height=4, width=4, obs="flood")
     # . o t .      The head at (2, 1) came up from (3, 1). To its left lies a pocket of
     # . o o o      four cells, to its right one of one, and (0, 3) cannot be reached.
@@ -179,10 +178,10 @@ def test_extended_features_by_hand() -> None:
     # . o o o
     single.put(body((2, 1), "DRRUULL" + "UR"), (0, 0))
     obs = single.obs
-    # Right of the head (2, 2) has no open neighbour; left of it (2, 0) has two.
+    # Right of the head (2, 2) has no open neighbor; left of it (2, 0) has two.
     np.testing.assert_array_equal(obs[14:17], as_floats([0, 0, 0.5]))
     np.testing.assert_array_equal(obs[17:21], as_floats([1, 1, 0, 0]))
-    # The tail's neighbours are body and (0, 3), which is out of reach.
+    # The tail's neighbors are body and (0, 3), which is out of reach.
     assert obs[21] == 0
     np.testing.assert_array_equal(obs[22:], as_floats([3 / 6, 10 / 16]))
     single.put(body((1, 1), "LUR"), (3, 3))
@@ -199,7 +198,7 @@ def test_features_by_hand() -> None:
 
 @pytest.mark.parametrize("mode", MODES, ids=label)
 @pytest.mark.parametrize("mirror", [False, True], ids=["plain", "mirror"])
-def test_every_mode_equals_its_plain_picture(mode: dict[str, Any], mirror: bool) -> None:
+def test_every_observation_mode_equals_the_reference(mode: dict[str, Any], mirror: bool) -> None:
     rules = {"height": 7, "width": 7, "start": "random", "mirror": mirror, **mode}
     pair = Lockstep(6, seed=31, **rules)
     assert pair.out.obs.shape[1:] == obs_shape(pair.games[0])
@@ -213,7 +212,7 @@ def test_every_mode_equals_its_plain_picture(mode: dict[str, Any], mirror: bool)
 
 
 def test_the_default_planes_are_float32() -> None:
-    """Section 7: grid_dtype is float32 unless asked otherwise."""
+    """Grid_dtype is float32 unless asked otherwise."""
     assert SnakeVecEnv(1, obs="grid").env_spec.obs.dtype == np.float32
 
 
@@ -232,7 +231,7 @@ def test_body_order_counts_down_from_the_head() -> None:
 
 @pytest.mark.parametrize("center", ["board", "head"])
 def test_ego_planes_head_up(center: str) -> None:
-    """The neck lies below the head whatever the heading."""
+    """The neck is below the head for every heading."""
     pilot = Pilot(16, 3, {"start": "random"})
     env = SnakeVecEnv(
         16, obs="grid", grid_frame="ego", grid_center=center, start="random", grid_dtype="uint8"
@@ -272,7 +271,7 @@ def test_mirrored_games_are_the_same_games() -> None:
 def test_observation_from_state_equals_the_incremental_one(
     mode: dict[str, Any], height: int, width: int
 ) -> None:
-    """Group 16: no stale cache, whatever led to the position."""
+    """No stale cache, whatever led to the position."""
     rules = {"height": height, "width": width, "start": "cycle", "masks": True, **mode}
     pilot = Pilot(96, 8, rules)
     env, fresh = SnakeVecEnv(96, **rules), SnakeVecEnv(96, **rules)

@@ -43,8 +43,7 @@ def cause(single: Single) -> int:
     return int(stats.cause[0])
 
 
-def test_a_snake_of_four_circles_for_ever_when_the_tail_vacates() -> None:
-    """Group 2."""
+def test_a_snake_of_four_circles_forever_when_the_tail_vacates() -> None:
     single = Single(height=6, width=6, hunger_limit=0)
     single.put(body((2, 3), "LDR"), (0, 0))
     for _ in range(400):
@@ -54,7 +53,6 @@ def test_a_snake_of_four_circles_for_ever_when_the_tail_vacates() -> None:
 
 
 def test_the_same_circle_is_fatal_when_the_tail_is_solid() -> None:
-    """Group 2."""
     single = Single(height=6, width=6, tail_rule="solid")
     single.put(body((2, 3), "LDR"), (0, 0))
     assert single.obs[:3].tolist() == [0, 1, 0]
@@ -63,7 +61,7 @@ def test_the_same_circle_is_fatal_when_the_tail_is_solid() -> None:
 
 
 def test_a_longer_snake_hits_itself_in_that_circle() -> None:
-    """Group 2: only the tail itself vacates."""
+    """Only the tail itself vacates."""
     single = Single(height=6, width=6)
     single.put(body((2, 3), "LDRR"), (0, 0))
     assert single.obs[:3].tolist() == [0, 1, 0]
@@ -73,7 +71,7 @@ def test_a_longer_snake_hits_itself_in_that_circle() -> None:
 @pytest.mark.parametrize("tail_rule", ["vacates", "solid"])
 @pytest.mark.parametrize(("height", "width"), [(4, 4), (6, 9), (10, 10), (20, 20)])
 def test_danger_is_exactly_what_ends_the_game(tail_rule: str, height: int, width: int) -> None:
-    """Group 3: from each position try all three moves."""
+    """From each position try all three moves."""
     num_envs = 48
     board = {"height": height, "width": width}
     rules = {**board, "tail_rule": tail_rule, "start": "cycle", "obs": "extended"}
@@ -100,7 +98,6 @@ def test_danger_is_exactly_what_ends_the_game(tail_rule: str, height: int, width
 
 
 def test_reversing_equals_going_straight() -> None:
-    """Group 8."""
     absolute = {"height": 7, "width": 7, "actions": "absolute", "obs": "grid"}
     for heading, path in enumerate(["DD", "LL", "UU", "RR"]):
         ahead, back = (Single(**absolute).put(body((3, 3), path), (0, 0)) for _ in range(2))
@@ -112,7 +109,6 @@ def test_reversing_equals_going_straight() -> None:
 
 @pytest.mark.parametrize("tail_rule", ["vacates", "solid"])
 def test_relative_and_absolute_games_with_matching_moves_are_identical(tail_rule: str) -> None:
-    """Group 8."""
     rules = {"height": 8, "width": 6, "tail_rule": tail_rule, "start": "random"}
     relative = Pilot(32, 4, rules)
     absolute = SnakeVecEnv(32, obs="extended", actions="absolute", **rules)
@@ -144,7 +140,7 @@ def check_absolute_masks(relative: np.ndarray, absolute: np.ndarray, heading: np
 
 
 def test_hunger_truncates_on_exactly_its_last_move() -> None:
-    """Group 9, from the start of a game and from a meal."""
+    """From the start of a game and from a meal."""
     single = Single(height=6, width=6, hunger_limit=13)
     single.put(body((2, 2), "LL"), (5, 5))
     for _ in range(12):
@@ -161,7 +157,6 @@ def test_hunger_truncates_on_exactly_its_last_move() -> None:
 
 
 def test_eating_on_the_last_move_prevents_starvation() -> None:
-    """Group 9."""
     single = Single(height=6, width=6, hunger_limit=13)
     single.put(body((2, 2), "LL"), (2, 3), hunger=12, steps=12)
     assert single.play(STRAIGHT) == (10, False, False)
@@ -169,7 +164,6 @@ def test_eating_on_the_last_move_prevents_starvation() -> None:
 
 
 def test_dying_on_the_last_move_is_termination_only() -> None:
-    """Group 9."""
     single = Single(height=6, width=6, hunger_limit=13, max_steps=13)
     single.put(body((0, 5), "LL"), (3, 3), hunger=12, steps=12)
     assert single.play(STRAIGHT) == (-10, True, False)
@@ -177,7 +171,6 @@ def test_dying_on_the_last_move_is_termination_only() -> None:
 
 
 def test_winning_on_the_last_move_is_termination_only() -> None:
-    """Group 9."""
     single = Single(height=4, width=4, hunger_limit=40, max_steps=50)
     cycle = hamiltonian_cycle(4, 4)
     single.put(cycle[:15][::-1], cycle[15], hunger=39, steps=49)
@@ -186,7 +179,6 @@ def test_winning_on_the_last_move_is_termination_only() -> None:
 
 
 def test_the_step_limit_truncates_even_on_a_meal() -> None:
-    """Group 9."""
     single = Single(height=6, width=6, max_steps=20)
     single.put(body((2, 2), "LL"), (5, 5), steps=18)
     assert single.play(STRAIGHT)[1:] == (False, False)
@@ -198,7 +190,6 @@ def test_the_step_limit_truncates_even_on_a_meal() -> None:
 
 
 def test_limits_of_zero_are_off() -> None:
-    """Group 9."""
     single = Single(height=4, width=4, hunger_limit=0, max_steps=0)
     single.put(body((1, 1), "LU"), (3, 3))
     for _ in range(500):
@@ -206,7 +197,6 @@ def test_limits_of_zero_are_off() -> None:
 
 
 def test_the_default_hunger_limit_is_twice_the_board() -> None:
-    """Group 9."""
     single = Single(height=4, width=6)
     single.put(body((1, 1), "LU"), (3, 3), hunger=46)
     assert single.play(TURN_RIGHT)[1:] == (False, False)
@@ -226,14 +216,14 @@ def test_the_default_hunger_limit_is_twice_the_board() -> None:
     ],
 )
 def test_reward_of_a_move(food: tuple[int, int], action: int, reward: float) -> None:
-    """Group 10: shaping has the right sign, and is absent when eating."""
+    """Shaping has the right sign, and is absent when eating."""
     single = Single(height=6, width=6, **REWARDS)
     single.put(body((3, 2), "DD"), food)
     assert single.play(action) == (reward, False, False)
 
 
 def test_reward_of_an_end() -> None:
-    """Group 10: death, starvation, the step limit and a win."""
+    """Death, starvation, the step limit and a win."""
     single = Single(height=4, width=4, hunger_limit=40, max_steps=60, **REWARDS)
     single.put(body((0, 2), "DD"), (3, 3), hunger=39)
     assert single.play(STRAIGHT) == (-7.0, True, False)
@@ -247,7 +237,6 @@ def test_reward_of_an_end() -> None:
 
 
 def test_the_return_is_the_sum_of_rewards() -> None:
-    """Group 10."""
     single = Single(height=6, width=6, **REWARDS)
     single.env.start(3, single.out)
     total, ended = 0.0, False
@@ -260,7 +249,7 @@ def test_the_return_is_the_sum_of_rewards() -> None:
 
 @pytest.mark.parametrize("action", [STRAIGHT, TURN_RIGHT, TURN_LEFT])
 def test_a_collision_leaves_everything_but_the_heading(action: int) -> None:
-    """Group 12: seen in the last observation of the ended game."""
+    """Seen in the last observation of the ended game."""
     cells = body((0, 5), {STRAIGHT: "DDL", TURN_RIGHT: "DDL", TURN_LEFT: "DLUL"}[action])
     heading = {STRAIGHT: UP, TURN_RIGHT: RIGHT, TURN_LEFT: LEFT}[action]
     features = Single(height=6, width=6).put(cells, (4, 1))
@@ -277,7 +266,7 @@ def test_a_collision_leaves_everything_but_the_heading(action: int) -> None:
 
 
 def test_causes_of_death() -> None:
-    """Group 13: trapped only when every move was fatal before the move."""
+    """Trapped only when every move was fatal before the move."""
     single = Single(height=6, width=6)
     dead_end = body((0, 0), "DRURR")
     for action in range(3):
@@ -297,7 +286,6 @@ def test_causes_of_death() -> None:
 
 
 def test_a_solid_tail_can_trap() -> None:
-    """Group 13."""
     corner = body((0, 0), "DRU")
     for tail_rule, fatal in (("vacates", 0), ("solid", 1)):
         single = Single(height=6, width=6, tail_rule=tail_rule).put(corner, (5, 5))
@@ -318,7 +306,7 @@ def test_headings_and_turns() -> None:
 
 
 @pytest.mark.parametrize(("height", "width"), [(4, 4), (5, 9), (10, 10)])
-def test_the_centre_start(height: int, width: int) -> None:
+def test_the_center_start(height: int, width: int) -> None:
     single = Single(height=height, width=width)
     row, col = height // 2, width // 2
     assert single.cells() == [(row, col), (row, col - 1), (row, col - 2)]

@@ -1,4 +1,4 @@
-"""Fire spread in plain Python, straight from the specification: Dijkstra with a heap."""
+"""Fire spread in plain Python: Dijkstra with a heap."""
 
 from __future__ import annotations
 

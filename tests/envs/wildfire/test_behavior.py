@@ -1,4 +1,4 @@
-"""Surface fire behaviour against the golden tables, and properties they cannot show."""
+"""Surface fire behavior against the golden tables, and properties they cannot show."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def fires(point, *, wind_limit):
 
 
 def assert_close(found, golden):
-    # The reference is in single precision: what it calls 1e-12 is nothing.
+    # The reference is in single precision, so 1e-12 there means 0.
     np.testing.assert_allclose(found, golden, rtol=1e-3, atol=1e-8)
 
 
@@ -78,7 +78,7 @@ def test_wind_factors_match_the_reference():
     with np.load(GOLDEN / "wind_adjustment.npz") as file:
         depth, height, cover, golden = file["data"].T
     assert_close(wind_factor(depth, cover, height, any_canopy=True), golden)
-    # The reference shelters under any canopy; ours only under one that is worth the name.
+    # The reference lets any canopy shelter; ours needs a minimum cover and height.
     real = (cover / 3 >= 0.05) & (height / FT >= 6)
     bare = (cover == 0) | (height == 0)
     found = wind_factor(depth, cover, height)

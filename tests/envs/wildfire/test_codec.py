@@ -1,4 +1,4 @@
-"""Observations kept in a few bytes, and demonstrations of baselines."""
+"""Observation codes, and the teacher."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL = {"height": 9, "width": 10, "landscapes": 4, "n_weather": 2, "n_fires": 2
 
 
 @pytest.mark.parametrize("channels", [(), ("budget", "fuel", "legal"), ("treated",)])
-def test_codes_stand_for_the_planes_and_masks_beside_them(channels):
+def test_codes_decode_to_the_observed_planes_and_masks(channels):
     env = WildfireVecEnv(5, n_settlements=1, protect_above=4, obs_channels=channels, **SMALL)
     rng = np.random.default_rng(0)
     out = StepBuffers.allocate(env.env_spec, 5)
@@ -34,7 +34,7 @@ def test_codes_stand_for_the_planes_and_masks_beside_them(channels):
     np.testing.assert_array_equal(mask, legal)
 
 
-def test_codes_outlive_their_environment_and_fit_every_batch_of_its_settings():
+def test_codes_decode_after_their_environment_is_gone_and_in_any_batch():
     first, second = (WildfireVecEnv(count, **SMALL) for count in (1, 4))
     codec = first.codec
     first.close()

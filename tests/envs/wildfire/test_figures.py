@@ -1,4 +1,4 @@
-"""Text, images and films of landscapes."""
+"""Text, images and animations of landscapes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def treated(prepared):
     return cells
 
 
-def test_every_fuel_has_a_colour_and_a_letter():
+def test_every_fuel_has_a_color_and_a_letter():
     table = fuel_table()
     for code, burnable in zip(table.number.tolist(), table.burnable, strict=True):
         kind = render.family_of(code)
@@ -54,7 +54,7 @@ def test_images_are_black_where_breaks_are(prepared, treated):
     np.testing.assert_array_equal(black.ravel(), treated)
 
 
-def test_hills_cast_shade(prepared):
+def test_hills_are_shaded(prepared):
     landscape = prepared.scene.landscape
     light = render._hill_shade(landscape)
     towards = np.cos(np.deg2rad(landscape.aspect - render.LIGHT_FROM_DEG)) * landscape.slope
@@ -79,7 +79,7 @@ def test_contours_lie_around_the_fire(prepared, treated):
     assert ((image == render.CONTOUR).all(axis=2)).sum() > 50
 
 
-def test_a_film_shows_the_fire_with_and_without_breaks(tmp_path, prepared, treated):
+def test_frames_show_the_fire_with_and_without_breaks(tmp_path, prepared, treated):
     start = int(np.flatnonzero(prepared.scene.burnable & ~treated)[30])
     frames = fire_frames(prepared.scene, treated, start, 0, frames=7, cell_px=4)
     assert len(frames) == 7
@@ -98,7 +98,7 @@ def test_a_film_shows_the_fire_with_and_without_breaks(tmp_path, prepared, treat
     assert both.shape == frames[0].shape
 
 
-def test_environments_draw_themselves():
+def test_environments_render_text_and_images():
     settings = {"height": 8, "width": 9, "landscapes": 1, "n_fires": 2, "obs_fires": 2}
     env = WildfireVecEnv(2, render_mode="rgb_array", cell_px=3, **settings)
     env.reset(seed=0)

@@ -1,4 +1,4 @@
-"""Landscapes from files: what is read, and what is refused with the layer and the cell named."""
+"""Landscapes from files, and errors that name the layer and the cell."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def test_ascii_grids_beside_the_fuel_belong_to_it(tmp_path):
         assert found.cell_m == 30
         assert found.elevation[0, 0] == 500.5
         assert found.slope.any()
-        # Water has no value, whatever the file says.
+        # Water has no value, even if the file gives it one.
         np.testing.assert_array_equal(found.value, [[1, 2, 0], [4, 5, 6]])
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"nrows": 3}, "has 2 rows, its header says 3"),
         ({"ncols": 4}, "row 0 of the layer 'fuel' has 3 columns, the header says 4"),
@@ -88,9 +88,9 @@ def test_ascii_grids_beside_the_fuel_belong_to_it(tmp_path):
         ({"NODATA_value": 145}, "'fuel' has no data at row 1, column 0"),
     ],
 )
-def test_broken_headers_are_refused(tmp_path, change, told):
+def test_broken_headers_are_refused(tmp_path, change, message):
     write_grid(tmp_path / "fuel.asc", FUEL, **change)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         read_landscape(tmp_path / "fuel.asc")
 
 
@@ -115,7 +115,7 @@ def test_broken_grids_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "told"),
+    ("arrays", "message"),
     [
         ({"elevation": np.zeros((3, 3))}, "'fuel' is missing; the file holds elevation"),
         ({"fuel": FUEL, "elevaton": FUEL}, "unknown layer 'elevaton'. Did you mean 'elevation'"),
@@ -125,9 +125,9 @@ def test_broken_grids_are_refused(tmp_path):
         ({"fuel": FUEL[0]}, r"not \(3,\)"),
     ],
 )
-def test_broken_archives_are_refused(tmp_path, arrays, told):
+def test_broken_archives_are_refused(tmp_path, arrays, message):
     np.savez(tmp_path / "land.npz", **arrays)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         read_landscape(tmp_path / "land.npz")
 
 
@@ -137,16 +137,16 @@ def test_archives_cannot_run_code(tmp_path):
         read_landscape(tmp_path / "land.npz")
 
 
-def test_files_that_are_not_there_or_not_known_are_refused(tmp_path):
+def test_missing_and_unknown_files_are_refused(tmp_path):
     (tmp_path / "noise.npz").write_bytes(b"noise")
     (tmp_path / "land.png").write_bytes(b"")
-    for name, told in (
+    for name, message in (
         ("none.npz", "no such file"),
         ("noise.npz", "no .npz file"),
         ("land.png", "are read from"),
         ("", "neither fuel.asc nor fuel.tif"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             read_landscape(tmp_path / name)
 
 

@@ -1,4 +1,4 @@
-"""Landscapes: made-up ones, LANDFIRE crops, their splits, slopes and weather."""
+"""Landscapes: synthetic ones, LANDFIRE crops, their splits, slopes and weather."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_seed_makes_one_landscape():
     assert (~one.burnable).sum() == round(0.03 * 480)
 
 
-def test_an_ingredient_leaves_the_others_alone():
+def test_changing_one_layer_leaves_the_others_unchanged():
     plain = synthetic(5, 20, 20)
     rich = synthetic(5, 20, 20, terrain=Terrain(n_lines=2, n_settlements=3, road_ignitions=4.0))
     np.testing.assert_array_equal(plain.elevation, rich.elevation)
@@ -36,7 +36,7 @@ def test_an_ingredient_leaves_the_others_alone():
     assert set(np.unique(rich.ignition_weight)) == {0.0, 1.0, 4.0}
 
 
-def test_common_fuels_are_common():
+def test_fuels_follow_their_weights():
     fuels, weights = (102, 145), (9.0, 1.0)
     shares = [
         (
@@ -118,7 +118,7 @@ def test_crops_are_whole_and_mostly_burnable(split):
 
 
 def test_the_tile_lists_the_windows_it_has():
-    """Every listed window is whole; windows beside them that are not listed are not."""
+    """Every listed window is complete; windows beside them that are not listed are not."""
     fuel = landfire._tile()["fbfm40"]
     listed = {tuple(corner) for corner in landfire._windows(100, 100, "validation").tolist()}
     rng = np.random.default_rng(0)
@@ -178,7 +178,7 @@ def test_protected_and_adjusted_landscapes_keep_everything_else():
 
 
 @pytest.mark.parametrize(
-    ("layers", "told"),
+    ("layers", "message"),
     [
         ({"fuel": np.full((3, 3), 77)}, "'fuel' has 77 at row 0, column 0, and 9 such"),
         ({"fuel": np.full((3, 3), 98)}, "no cell of the layer 'fuel' can burn"),
@@ -193,6 +193,6 @@ def test_protected_and_adjusted_landscapes_keep_everything_else():
         ({"cell_m": 0.0}, "up to 10,000 m"),
     ],
 )
-def test_layers_that_make_no_landscape_are_refused(layers, told):
-    with pytest.raises(ConfigError, match=told):
+def test_invalid_layers_are_refused(layers, message):
+    with pytest.raises(ConfigError, match=message):
         landscape_of(**({"fuel": np.full((3, 3), 102)} | layers))

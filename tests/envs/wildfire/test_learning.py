@@ -76,7 +76,7 @@ def train_small(tmp_path, algo, env, algo_config, steps, num_envs=16):
     return load_policy(tmp_path / "run")
 
 
-def test_dqn_with_one_value_per_cell_learns_from_a_few_landscapes_what_holds_for_others(tmp_path):
+def test_dqn_with_one_value_per_cell_generalizes_to_other_landscapes(tmp_path):
     algo = DQNConfig(
         learning_starts=500,
         epsilon_steps=4_000,
@@ -130,7 +130,7 @@ def test_a_policy_plays_boards_of_another_size(tmp_path):
         ({"normalize_obs": True}, "nor do"),
     ],
 )
-def test_a_policy_that_cannot_play_another_size_says_so(tmp_path, options, said):
+def test_a_policy_for_a_fixed_size_refuses_another_size(tmp_path, options, said):
     algo = PPOConfig(update_steps=4, minibatch_size=32, channels=(4,), net=(8,), **options)
     agent = train_small(tmp_path, "ppo", tiny(landscapes=1), algo, 64)
     with pytest.raises(ConfigError, match=said):

@@ -1,4 +1,4 @@
-"""Fire spread: the golden fires, a plain-Python twin, and the invariances of the specification."""
+"""Fire spread: golden fires, a plain-Python reference, and invariances."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def overlap(found, golden):
     return (one & other).sum() / (one | other).sum()
 
 
-def test_golden_fires_are_met_with_sixteen_directions():
+def test_sixteen_directions_reproduce_the_golden_fires():
     overlaps = []
     for number in range(10):
         found, golden = golden_case(number, 16)
@@ -69,7 +69,7 @@ def test_golden_fires_are_met_with_sixteen_directions():
     assert np.mean(overlaps) >= 0.88
 
 
-def test_more_directions_come_nearer_to_the_ellipse():
+def test_more_directions_approximate_the_ellipse_better():
     for number, exact in enumerate(EXACT_AREAS):
         areas = [np.isfinite(golden_case(number, count)[0]).sum() for count in (8, 16, 32)]
         assert areas == sorted(areas)
@@ -87,7 +87,7 @@ def test_moves_cross_the_cells_under_them(count):
 
 @settings(max_examples=25, deadline=None)
 @given(seed=seeds, count=directions, share=st.floats(0, 0.4), leaky=st.booleans())
-def test_arrivals_equal_the_twin_to_the_bit(seed, count, share, leaky):
+def test_arrivals_equal_the_reference_to_the_bit(seed, count, share, leaky):
     scene = rough_scene(seed, directions=count, leaky=leaky, height=6, width=7)
     treated = random_breaks(scene.landscape, seed, share)
     start = seed % scene.landscape.cells
@@ -112,7 +112,7 @@ def test_another_break_never_burns_more(seed, count):
 
 @settings(max_examples=60, deadline=None)
 @given(seed=seeds, count=directions, turns=st.integers(1, 3))
-def test_a_turned_landscape_burns_alike_to_the_bit(seed, count, turns):
+def test_a_rotated_landscape_burns_identically_to_the_bit(seed, count, turns):
     landscape, weather = rough_landscape(seed), some_weather(seed)
     treated = random_breaks(landscape, seed)
     start = np.zeros(landscape.cells, np.bool_)
@@ -159,7 +159,7 @@ def test_a_closed_ring_confines_the_fire(seed, count, radius, round_):
     assert not np.isfinite(minutes[distance >= radius]).any()
 
 
-def test_diagonals_leak_only_if_told_so():
+def test_diagonals_leak_only_if_configured():
     landscape = uniform_landscape(9, 9)
     treated = np.eye(9, dtype=bool).ravel()
     weather = constant_weather(10, 45, DRY, 1e5)
@@ -253,7 +253,7 @@ def test_a_fire_on_a_break_or_a_lake_burns_nothing():
     assert not np.isfinite(simulator.arrival(int(shut[0]), 0, treated).minutes).any()
 
 
-def test_losses_counts_and_probabilities_tell_the_same_fires():
+def test_losses_counts_and_probabilities_describe_the_same_fires():
     landscape = rough_landscape(5, value=True)
     simulator = Simulator(Scene(landscape, some_weather(5), compass(16)))
     fires = simulator.scene.draw_fires(np.random.default_rng(0), 40)

@@ -1,4 +1,4 @@
-"""Nothing grows with the number of episodes."""
+"""Memory and time per episode do not grow with the number of episodes."""
 
 from __future__ import annotations
 

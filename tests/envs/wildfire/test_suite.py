@@ -1,4 +1,4 @@
-"""Official evaluations: the same held-out fires for all, paired differences, honest intervals."""
+"""Official evaluations: the same held-out fires for all methods, paired differences, intervals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from briskrl.training.evaluate import Agent, find_suite, run_suite
 
 @pytest.fixture
 def few(monkeypatch):
-    """Suites of a few landscapes: what is measured does not depend on how many there are."""
+    """Suites of a few landscapes, to save time."""
     monkeypatch.setattr(suite, "LANDSCAPES", 3)
     monkeypatch.setattr(suite, "RANDOM_DRAWS", 2)
 
@@ -44,13 +44,13 @@ def test_a_baseline_that_plays_equals_itself(few):
     json.dumps(report, allow_nan=False)
 
 
-def test_reports_read_well(few):
-    told = run_suite(agent("line"), "wildfire20").as_text()
-    assert "against dpv-iterative" in told
-    assert "1,000 fires each" in told
+def test_the_report_lists_every_baseline(few):
+    text = run_suite(agent("line"), "wildfire20").as_text()
+    assert "against dpv-iterative" in text
+    assert "1,000 fires each" in text
 
 
-def test_every_suite_that_is_named_exists():
+def test_every_registered_suite_exists():
     names = ENVS.get("wildfire").suites
     assert {"wildfire20", "wildfire40", "landfire50", "wildfire-own"} <= set(names)
     assert all(callable(find_suite("wildfire", name)) for name in names)
@@ -73,7 +73,7 @@ def test_test_fires_are_those_of_the_landscape_and_no_others():
     assert prepared.number == 20_002
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say():
+def test_intervals_have_about_their_nominal_coverage():
     rng = np.random.default_rng(0)
     inside = 0
     for _ in range(200):
@@ -84,7 +84,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     assert 0.85 <= inside / 200 <= 0.99
 
 
-def test_pairing_removes_what_landscapes_have_in_common():
+def test_pairing_removes_variance_between_landscapes():
     land = np.random.default_rng(0).uniform(10, 60, 20)
     found = suite.difference(land - 1, land)
     assert found.ci == pytest.approx((-1, -1))

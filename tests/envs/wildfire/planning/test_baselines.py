@@ -1,4 +1,4 @@
-"""The baselines: legal cells within the budget, and each true to its idea."""
+"""The baselines: legal cells within the budget, ranked by the right quantity."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_budget_beyond_the_legal_cells_treats_them_all(name):
     assert sorted(cells.tolist()) == [0, 1, 2, 4]
 
 
-def test_rankings_are_what_they_are_called(prepared):
+def test_rankings_use_the_quantity_they_are_named_after(prepared):
     simulator, fires = Simulator(prepared.scene), prepared.fires("training", 40)
     protects, through = simulator.downstream(fires)
     for name, score in (
@@ -78,7 +78,7 @@ def test_rankings_are_what_they_are_called(prepared):
         np.testing.assert_allclose(legal[cells], np.sort(legal)[::-1][:BUDGET])
 
 
-def test_iterative_values_are_taken_anew_after_each_pick(prepared):
+def test_iterative_values_are_recomputed_after_each_pick(prepared):
     simulator, fires = Simulator(prepared.scene), prepared.fires("training", 40)
     cells = plan(prepared, "dpv-iterative")
     for n in range(BUDGET):
@@ -99,7 +99,7 @@ def test_greedy_takes_the_best_of_the_cells_it_tries(prepared):
         assert chosen == pytest.approx(min(losses), rel=1e-9)
 
 
-def test_the_search_is_better_than_what_it_starts_from(prepared):
+def test_the_search_improves_on_its_start(prepared):
     simulator, fires = Simulator(prepared.scene), prepared.fires("training", 40)
     losses = {
         name: simulator.burned_frac(fires, mask(prepared, plan(prepared, name, search=40_000)))
@@ -109,7 +109,7 @@ def test_the_search_is_better_than_what_it_starts_from(prepared):
 
 
 @pytest.mark.parametrize(("wind_from", "straight"), [(0, "row"), (90, "column"), (180, "row")])
-def test_a_line_lies_across_the_wind_through_the_centre(wind_from, straight):
+def test_a_line_lies_across_the_wind_through_the_center(wind_from, straight):
     landscape = landscape_of(np.full((9, 9), 102), prevailing_deg=float(wind_from))
     scene = Scene(landscape, constant_weather(10, wind_from, DRY, 300), compass(16))
     fires = scene.draw_fires(np.random.default_rng(0), 3)
@@ -134,7 +134,7 @@ def test_a_slanting_line_holds_a_fire():
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), count=st.sampled_from([8, 16, 32]))
-def test_trials_equal_full_simulation_exactly(seed, count):
+def test_evaluations_of_changes_equal_full_simulation_exactly(seed, count):
     landscape = rough_landscape(seed, value=True)
     scene = Scene(landscape, some_weather(seed), compass(count))
     simulator, rng = Simulator(scene), np.random.default_rng(seed)
@@ -156,7 +156,7 @@ def test_trials_equal_full_simulation_exactly(seed, count):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), count=st.sampled_from([8, 16, 32]))
-def test_swapping_keeps_count_legality_and_books(seed, count):
+def test_swapping_keeps_the_number_the_legality_and_the_losses_of_breaks(seed, count):
     landscape = rough_landscape(seed, value=True)
     scene = Scene(landscape, some_weather(seed), compass(count))
     rng = np.random.default_rng(seed)
@@ -170,6 +170,6 @@ def test_swapping_keeps_count_legality_and_books(seed, count):
     assert 0 < simulated < 400 + len(fires)
     assert len(np.unique(breaks)) == 6
     assert scene.legal[breaks].all()
-    # What the search believes is what a full simulation of its breaks finds.
+    # The losses of the search equal a full simulation of its breaks.
     assert kept == pytest.approx(trials.loss(breaks), rel=1e-12)
     assert kept <= before * (1 + 1e-12)
