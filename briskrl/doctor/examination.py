@@ -28,7 +28,7 @@ OBSERVED_S = 3.0
 """Shortest observation."""
 AGAIN_S, AGED = 1.0, 2.0
 """Seconds of the second observation, and how many times as many steps should lie before it."""
-AGEING_S = 8.0
+AGING_S = 8.0
 """Seconds beyond the budget to run on before it, if a cost seems to grow."""
 COVERING = 1.3
 """Gain from which a cause may hide others."""
@@ -136,7 +136,7 @@ class Examination:
         """Find costs that grow with the number of steps; if there seem to be any, run on first."""
         self._report_progress("checking for slowdown")
         if rising_phases(seen):
-            end = perf_counter() + max(self._left() - AGAIN_S, AGEING_S)
+            end = perf_counter() + max(self._left() - AGAIN_S, AGING_S)
             while loop.steps < AGED * seen.windows[-1].steps and perf_counter() < end:
                 take_turn(loop)
         self._history = observer.observe(AGAIN_S).moments()

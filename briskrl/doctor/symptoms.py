@@ -123,12 +123,12 @@ def expensive_store(
     share = seen.own_share("store")
     if share < SHARE:
         return None
-    ours = write_s()
+    reference = write_s()
     taken = share * seen.s_per_step * num_envs
-    if taken < EXPENSIVE_STORE * ours:
+    if taken < EXPENSIVE_STORE * reference:
         return None
     also, sample_evidence = _expensive_sample(seen, sample_s)
-    kept = ours / taken * share
+    kept = reference / taken * share
     low, high = seen.share_range("store")
     gain = _without(share - kept + also, (low - kept, high - kept + also))
     return Finding(
@@ -136,7 +136,7 @@ def expensive_store(
         title=f"storing transitions takes {100 * share:.0f} % of the time",
         evidence=(
             f"{num_envs} transitions take {1e6 * taken:,.0f} us to store; one batched write of as "
-            f"many takes {1e6 * ours:,.0f} us here",
+            f"many takes {1e6 * reference:,.0f} us here",
             *sample_evidence,
         ),
         advice="store each vector step in one batched write instead of one transition at a time",
@@ -153,11 +153,11 @@ def _expensive_sample(
     share = seen.own_share("sample")
     if not calls:
         return 0.0, ()
-    ours, taken = sample_s(), share * seen.s_per_step * 1e6 / calls
-    if taken < EXPENSIVE_STORE * ours:
+    reference, taken = sample_s(), share * seen.s_per_step * 1e6 / calls
+    if taken < EXPENSIVE_STORE * reference:
         return 0.0, ()
-    evidence = f"a sample takes {1e6 * taken:,.0f} us, from arrays {1e6 * ours:,.0f} us here"
-    return share * (1 - ours / taken), (evidence,)
+    evidence = f"a sample takes {1e6 * taken:,.0f} us, from arrays {1e6 * reference:,.0f} us here"
+    return share * (1 - reference / taken), (evidence,)
 
 
 def expensive_logging(seen: Observation) -> Finding | None:

@@ -42,7 +42,7 @@ class TrainLoop:
     ) -> None:
         self._folder = TemporaryDirectory(prefix="brisk-doctor-")
         try:
-            self.ours = BenchTrainLoop(
+            self.inner = BenchTrainLoop(
                 _for_examination(config), Path(self._folder.name) / "run", saves=True
             )
         except BaseException:
@@ -52,10 +52,10 @@ class TrainLoop:
             for change in alter:
                 change(self)
             if config.warmup:
-                warm_up(self.ours.trainer)
+                warm_up(self.inner.trainer)
             else:
-                self.ours.trainer.start()
-            self.ours.run.begin(0.0)
+                self.inner.trainer.start()
+            self.inner.run.begin(0.0)
         except BaseException:
             self.close()
             raise
@@ -63,26 +63,26 @@ class TrainLoop:
     @property
     def timer(self) -> PhaseTimer:
         """Where the phases are counted."""
-        return self.ours.trainer.timer
+        return self.inner.trainer.timer
 
     @property
     def steps(self) -> int:
         """Transitions so far."""
-        return self.ours.trainer.counters.env_steps
+        return self.inner.trainer.counters.env_steps
 
     @property
     def updates(self) -> int:
         """Updates so far."""
-        return self.ours.trainer.counters.updates
+        return self.inner.trainer.counters.updates
 
     @property
     def episodes(self) -> int | None:
         """Episodes so far."""
-        return self.ours.trainer.counters.episodes
+        return self.inner.trainer.counters.episodes
 
     def enter(self) -> None:
         """Set torch's thread count, which belongs to the process, to that of this run."""
-        torch.set_num_threads(self.ours.trainer.config.num_threads)
+        torch.set_num_threads(self.inner.trainer.config.num_threads)
         torch.set_flush_denormal(True)
 
     def leave(self) -> None:
@@ -90,12 +90,12 @@ class TrainLoop:
 
     def iterate(self) -> None:
         """Run one iteration, with logging and checkpoints when they are due."""
-        self.ours.iterate()
+        self.inner.iterate()
 
     def close(self) -> None:
         """Release everything and remove the folder."""
         try:
-            self.ours.close()
+            self.inner.close()
         finally:
             with suppress(OSError):
                 self._folder.cleanup()
@@ -168,7 +168,7 @@ class SilentLog:
 
 def without_updates(loop: TrainLoop) -> None:
     """Replace updates by nothing."""
-    trainer = loop.ours.trainer
+    trainer = loop.inner.trainer
     memory = trainer.memory
     next_rollout = memory.next_rollout if isinstance(memory, RolloutBuffer) else None
     trainer.learner = IdleLearner(trainer.learner, trainer.counters, next_rollout)
@@ -176,15 +176,15 @@ def without_updates(loop: TrainLoop) -> None:
 
 def without_logs(loop: TrainLoop) -> None:
     """Drop metrics, episodes and progress reports."""
-    run = loop.ours.run
+    run = loop.inner.run
     run.log.close()
     run.log = SilentLog()  # type: ignore[assignment]
-    loop.ours.hooks = [hook for hook in loop.ours.hooks if not isinstance(hook, ReportHook)]
+    loop.inner.hooks = [hook for hook in loop.inner.hooks if not isinstance(hook, ReportHook)]
 
 
 def pushing_one_by_one(loop: TrainLoop) -> None:
     """Store transitions one at a time, as many hand-written loops do."""
-    memory: Any = loop.ours.trainer.memory
+    memory: Any = loop.inner.trainer.memory
     together = memory.write
 
     def one_by_one(before: StepBuffers, decision: Decision, after: StepBuffers) -> None:

@@ -52,10 +52,10 @@ class TrainTarget:
     def open(self) -> TrainLoop:
         """Build the unchanged loop."""
         loop = self._factory.open()
-        trainer = loop.ours.trainer
+        trainer = loop.inner.trainer
         self._factory.engine = trainer.algo.engines.name
         self._factory.refusal = trainer.algo.engines.refusal
-        self._factory.env_notes = list(getattr(trainer.env, "notes", ()))
+        self._factory.env_notes = list(trainer.env.notes)
         self._meter = UtilizationMeter(
             trainer.algo.flops(self.num_envs), on_cpu=trainer.device.type == "cpu"
         )

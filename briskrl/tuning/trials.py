@@ -115,7 +115,7 @@ class Trials:
 
     def _memory_use(self) -> float:
         """Memory of all open trainers over the available memory."""
-        held = sum(getattr(trainer.memory, "nbytes", 0) for trainer in self._open.values())
+        held = sum(trainer.memory.nbytes for trainer in self._open.values())
         return float(held / max(1, psutil.virtual_memory().available))
 
     def _slice(self, trainer: Trainer, seconds: float, floor: float) -> float:

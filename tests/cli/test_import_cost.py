@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import Brisk
 
-HEAVY = ("torch", "numba", "gymnasium", "numpy", "rich", "PIL", "safetensors")
+HEAVY = ("torch", "numba", "gymnasium", "numpy", "rich", "PIL", "safetensors", "matplotlib")
 
 WORDS = [
     ("--help",),

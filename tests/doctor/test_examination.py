@@ -157,8 +157,8 @@ def test_storing_one_by_one_stores_the_same() -> None:
         for _ in range(20):
             together.iterate()
             apart.iterate()
-        states = [loop.ours.trainer.memory.state() for loop in (together, apart)]
-        batches = [loop.ours.trainer.learner.batch for loop in (together, apart)]
+        states = [loop.inner.trainer.memory.state() for loop in (together, apart)]
+        batches = [loop.inner.trainer.learner.batch for loop in (together, apart)]
     assert states[0].scalars == states[1].scalars
     np.testing.assert_array_equal(batches[0].obs, batches[1].obs)
 
