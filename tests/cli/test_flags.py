@@ -24,7 +24,7 @@ from tests.core.config_strategies import train_configs
 
 @pytest.mark.parametrize("algo", list(ALGOS))
 @pytest.mark.parametrize("env", list(ENVS))
-def test_no_flag_means_two_things(env: str, algo: str) -> None:
+def test_no_flag_has_two_meanings(env: str, algo: str) -> None:
     classes = [TrainConfig, env_config_class(env), algo_config_class(algo)]
     assert clashes(classes, RESERVED) == []
 
@@ -43,8 +43,8 @@ def test_clashes_are_found_among_fields_negations_and_own_flags() -> None:
     assert clashes([One, Two], RESERVED) == ["--json", "--no-double"]
 
 
-def test_flags_that_take_no_word_do_so_in_every_environment_and_algorithm() -> None:
-    """The first reading of the words does not know yet whose flag it sees."""
+def test_boolean_flags_are_boolean_in_every_environment_and_algorithm() -> None:
+    """The first pass over the arguments does not know whose flag it sees."""
     kinds: dict[str, set[bool]] = {}
     for cls in {*map(env_config_class, ENVS), *map(algo_config_class, ALGOS), TrainConfig}:
         for name, hint in field_hints(cls).items():
@@ -76,13 +76,13 @@ def test_flags_that_take_no_word_do_so_in_every_environment_and_algorithm() -> N
         ("none", str, "none"),
     ],
 )
-def test_words_become_values(word: str, hint: Any, value: object) -> None:
+def test_arguments_are_converted_to_values(word: str, hint: Any, value: object) -> None:
     read = parse_value(word, hint)
     assert read == value
     assert type(read) is type(value)
 
 
-def test_only_given_flags_become_settings_and_name_themselves() -> None:
+def test_only_given_flags_become_settings_and_each_is_its_source() -> None:
     parser = Parser("brisk x", "")
     add_flags(parser, TrainConfig)
     args = parser.parse(["--num-envs", "8", "--no-warmup", "--tensorboard"])
@@ -93,7 +93,7 @@ def test_only_given_flags_become_settings_and_name_themselves() -> None:
     }
 
 
-def test_the_environment_is_found_wherever_it_stands() -> None:
+def test_the_environment_may_be_anywhere_among_the_arguments() -> None:
     for words in (
         ["snake", "--lr", "1e-3", "--double"],
         ["--lr", "1e-3", "--double", "snake"],
@@ -108,12 +108,12 @@ def test_the_environment_is_found_wherever_it_stands() -> None:
         )
 
 
-def test_two_different_environments_are_refused() -> None:
+def test_two_different_environments_are_an_error() -> None:
     with pytest.raises(BriskError, match="Two environments"):
         parse_args(["snake", "--env", "other"])
 
 
-def test_flags_win_over_files_and_later_files_over_earlier(tmp_path: Path) -> None:
+def test_flags_override_files_and_later_files_override_earlier(tmp_path: Path) -> None:
     first, second = tmp_path / "a.toml", tmp_path / "b.yaml"
     first.write_text('env = "snake"\nalgo = "c51"\nseed = 1\nsteps = 10\n[algo_config]\nlr = 0.5\n')
     second.write_text("steps: 20\nalgo_config:\n  gamma: 0.5\n  net: [8]\n")
@@ -124,7 +124,7 @@ def test_flags_win_over_files_and_later_files_over_earlier(tmp_path: Path) -> No
     assert (algo.lr, algo.gamma, algo.net, algo.atoms) == (0.5, 0.5, (4, 4), 51)
 
 
-def as_words(config: TrainConfig) -> list[str]:
+def as_arguments(config: TrainConfig) -> list[str]:
     plain = to_dict(config)
     words = []
     del plain["curriculum"]  # only a file can hold it
@@ -140,8 +140,8 @@ def as_words(config: TrainConfig) -> list[str]:
 
 @settings(max_examples=50)
 @given(config=train_configs(curriculum=False))
-def test_any_config_survives_being_typed_as_flags(config: TrainConfig) -> None:
-    assert parse_args(as_words(config))[0] == config
+def test_any_config_can_be_given_as_flags(config: TrainConfig) -> None:
+    assert parse_args(as_arguments(config))[0] == config
 
 
 FLAGS = ["--lr", "--obs", "--net", "--double", "--no-warmup", "--algo", "--config", "--seed"]
@@ -151,7 +151,7 @@ words = st.sampled_from([*FLAGS, "snake", "rainbow", "grid", "1", "0", "nan", "x
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
 @given(typed=st.lists(words | st.text(max_size=5), max_size=6))
-def test_any_words_print_a_config_or_exit_with_2_and_write_nothing(
+def test_any_arguments_print_a_config_or_exit_with_2_and_write_nothing(
     tmp_path: Path, typed: list[str]
 ) -> None:
     before = Path.cwd()
@@ -159,7 +159,7 @@ def test_any_words_print_a_config_or_exit_with_2_and_write_nothing(
     try:
         assert main(["train", "--print-config", *typed]) in (0, 2)
     except SystemExit as left:
-        assert left.code == 0  # noqa: PT017  help was among the words
+        assert left.code == 0  # noqa: PT017  help was among the arguments
     finally:
         os.chdir(before)
     assert list(tmp_path.iterdir()) == []

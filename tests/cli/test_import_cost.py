@@ -1,4 +1,4 @@
-"""Help, listings and mistakes answer without loading what only training needs."""
+"""Help, listings and error messages import nothing that only training needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_nothing_heavy_is_imported(brisk: Brisk, words: tuple[str, ...]) -> None
     assert imported.isdisjoint(HEAVY)
 
 
-def test_the_front_page_imports_no_config_machinery(brisk: Brisk) -> None:
+def test_the_main_help_does_not_import_configs(brisk: Brisk) -> None:
     stderr = brisk("--help", python=("-X", "importtime")).stderr
     assert "argparse" not in stderr
     assert "msgspec" not in stderr

@@ -16,7 +16,7 @@ def test_help_names_every_command(brisk: Brisk) -> None:
     assert all(f"\n  {name}" in done.stdout for name in COMMANDS)
 
 
-def test_no_words_print_the_help(brisk: Brisk) -> None:
+def test_no_arguments_print_the_help(brisk: Brisk) -> None:
     assert brisk().stdout == brisk("--help").stdout
 
 
@@ -36,7 +36,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     assert "example" in shown
 
 
-def test_an_unknown_command_is_answered_with_the_nearest(brisk: Brisk) -> None:
+def test_an_unknown_command_suggests_the_nearest(brisk: Brisk) -> None:
     done = brisk("trian")
     assert done.returncode == 2
     assert done.stdout == ""
@@ -47,7 +47,7 @@ def test_an_unknown_command_is_answered_with_the_nearest(brisk: Brisk) -> None:
     ("fault", "code"),
     [(BriskError("oops"), 2), (StorageError("disk full"), 1), (KeyboardInterrupt(), 130)],
 )
-def test_user_mistakes_and_interrupts_become_exit_codes_without_traceback(
+def test_user_errors_and_interrupts_become_exit_codes_without_traceback(
     fault: BaseException,
     code: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -63,7 +63,7 @@ def test_user_mistakes_and_interrupts_become_exit_codes_without_traceback(
     assert len(shown.err.splitlines()) == 1
 
 
-def test_our_own_faults_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(words: list[str]) -> int:
         raise RuntimeError("a bug")
 

@@ -80,20 +80,20 @@ class Terminal(StringIO):
         return True
 
 
-def test_the_title_counts_the_thread_that_learns_meanwhile() -> None:
-    told = title(replace(INFO, threads=2, overlap=True, resumed=True))
+def test_the_title_mentions_the_learner_thread() -> None:
+    line = title(replace(INFO, threads=2, overlap=True, resumed=True))
     place = "256 envs, cpu, 2 threads and a learner thread"
-    assert told == f"dqn on snake: {place}, resumed, in runs/my run"
+    assert line == f"dqn on snake: {place}, resumed, in runs/my run"
 
 
-def test_a_row_tells_progress_score_speed_and_time_left() -> None:
+def test_a_row_has_progress_score_speed_and_time_left() -> None:
     assert row(PROGRESS) == (
         " 25%  1.00M steps  score 12.30  return 123.40  100k steps/s  31.2k updates  "
         "epsilon 0.010  23% of this machine  10.0s, 30.0s to go"
     )
 
 
-def test_a_row_can_be_told_before_anything_is_known() -> None:
+def test_a_row_can_be_formatted_before_anything_is_known() -> None:
     early = replace(
         PROGRESS,
         env_steps=0,
@@ -117,8 +117,8 @@ def test_the_panel_shows_phase_shares_and_the_best_score() -> None:
     assert shown["speed"] == "100k steps/s, 23% of this machine"
 
 
-def test_the_summary_says_what_to_try_next_with_names_quoted_for_the_shell() -> None:
-    told = summary(RESULT, None)
+def test_the_summary_suggests_commands_quoted_for_the_shell() -> None:
+    text = summary(RESULT, None)
     for part in (
         "score 18.00",
         "100k steps/s",
@@ -129,25 +129,25 @@ def test_the_summary_says_what_to_try_next_with_names_quoted_for_the_shell() -> 
         "brisk play 'runs/my run'",
         "brisk resume 'runs/my run' --steps 8000000",
     ):
-        assert part in told
+        assert part in text
 
 
-def test_the_summary_tells_how_to_measure_a_machine_that_never_was() -> None:
-    told = summary(replace(RESULT, machine_gflops=None, machine_fraction=None), None)
-    assert "32.7 GFLOP/s of CPU; brisk bench machine measures the peak" in told
+def test_the_summary_names_the_command_that_measures_the_machine() -> None:
+    text = summary(replace(RESULT, machine_gflops=None, machine_fraction=None), None)
+    assert "32.7 GFLOP/s of CPU; brisk bench machine measures the peak" in text
 
 
-def test_the_summary_claims_no_rate_for_what_an_accelerator_computed() -> None:
+def test_the_summary_has_no_rate_for_an_accelerator() -> None:
     nothing = dict.fromkeys(("achieved_gflops", "machine_gflops", "machine_fraction"))
-    told = summary(replace(RESULT, **nothing), None)
-    assert "  machine  319k FLOP per step\n" in told
+    text = summary(replace(RESULT, **nothing), None)
+    assert "  machine  319k FLOP per step\n" in text
 
 
-def test_the_summary_of_a_finished_run_tells_the_score_over_fresh_games() -> None:
+def test_the_summary_of_a_finished_run_has_the_score_of_new_episodes() -> None:
     played = EvalResult(256, 180.0, 40.0, 19.5, 4.0, 41.0, 0.0, 150.0, 0)
-    told = summary(RESULT, played)
-    assert "score 19.50 on average, 41.00 at best, over 256 new episodes" in told
-    assert "training episodes" not in told
+    text = summary(RESULT, played)
+    assert "score 19.50 on average, 41.00 at best, over 256 new episodes" in text
+    assert "training episodes" not in text
 
 
 def test_plain_lines_are_not_repeated_within_a_few_seconds() -> None:
@@ -166,7 +166,7 @@ def test_plain_lines_are_not_repeated_within_a_few_seconds() -> None:
     assert "\x1b" not in stream.getvalue()
 
 
-def test_a_terminal_gets_one_panel_that_is_redrawn_and_then_given_back(
+def test_a_terminal_gets_one_panel_that_is_redrawn_and_then_restored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
@@ -205,7 +205,7 @@ def test_how_a_run_stopped_decides_the_exit_code_and_the_last_line(
     assert (last == "brisk resume 'runs/my run'") == (stopped != "finished")
 
 
-def test_the_terminal_is_given_back_when_a_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_terminal_is_restored_when_a_run_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
     monkeypatch.setattr("sys.stdout", stream)

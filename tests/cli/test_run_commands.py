@@ -1,4 +1,4 @@
-"""The commands that train and play, through the real process."""
+"""The commands that train, evaluate and play, in a real process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ EVAL_KEYS = {
 }
 
 
-def test_train_prints_exactly_one_json_object_with_the_contract_keys(trained: Trained) -> None:
+def test_train_prints_exactly_one_json_object_with_the_documented_keys(trained: Trained) -> None:
     folder, printed = trained
     result = json.loads(printed)
     assert set(result) >= TRAIN_KEYS
@@ -61,14 +61,14 @@ def test_train_prints_exactly_one_json_object_with_the_contract_keys(trained: Tr
     assert result["updates"] == int(3500 * 0.03125)
 
 
-def test_progress_goes_to_standard_error_beside_json(brisk: Brisk) -> None:
+def test_with_json_progress_goes_to_standard_error(brisk: Brisk) -> None:
     done = brisk("train", "snake", "--run-dir", "r", "--steps", "600", *SMALL, "--json")
     assert json.loads(done.stdout)["run_dir"] == "r"
     assert "dqn on snake: 16 envs" in done.stderr
     assert "Finished: 608 steps" in done.stderr
 
 
-def test_the_saved_config_trains_the_same_again(trained: Trained, brisk: Brisk) -> None:
+def test_the_saved_config_reproduces_the_run(trained: Trained, brisk: Brisk) -> None:
     folder, printed = trained
     done = brisk("train", "--config", str(folder / "config.toml"), "--run-dir", "again", "--json")
     first, second = json.loads(printed), json.loads(done.stdout)
@@ -76,7 +76,7 @@ def test_the_saved_config_trains_the_same_again(trained: Trained, brisk: Brisk) 
     assert [first[key] for key in same] == [second[key] for key in same]
 
 
-def test_a_run_folder_that_exists_is_refused_and_left_alone(trained: Trained, brisk: Brisk) -> None:
+def test_an_existing_run_folder_is_an_error_and_not_changed(trained: Trained, brisk: Brisk) -> None:
     folder, _ = trained
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     done = brisk("train", "snake", "--run-dir", str(folder), *SMALL)
@@ -88,7 +88,7 @@ def test_a_run_folder_that_exists_is_refused_and_left_alone(trained: Trained, br
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("snaek",), "Did you mean 'snake'?"),
         (("snake", "--algo", "rainbo"), "Did you mean 'rainbow'"),
@@ -105,14 +105,14 @@ def test_a_run_folder_that_exists_is_refused_and_left_alone(trained: Trained, br
         (("snake", "ladder"), "unexpected argument 'ladder'"),
     ],
 )
-def test_mistakes_are_one_paragraph_exit_2_and_write_nothing(
-    brisk: Brisk, tmp_path: Path, words: tuple[str, ...], told: str
+def test_user_errors_are_one_paragraph_exit_2_and_write_nothing(
+    brisk: Brisk, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "bad.toml").write_text("seed = 1\nlr = 0.1\n")
     done = brisk("train", *words)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert told.lower() in done.stderr.lower()
+    assert message.lower() in done.stderr.lower()
     assert len(done.stderr.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["bad.toml"]
 
@@ -120,7 +120,7 @@ def test_mistakes_are_one_paragraph_exit_2_and_write_nothing(
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
 )
-def test_a_signal_saves_and_the_last_line_continues_the_run(
+def test_a_signal_saves_and_the_last_line_resumes_the_run(
     brisk: Brisk, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     words = ("train", "snake", "--run-dir", "r", "--log-seconds", "0.1", *SMALL)
@@ -172,7 +172,7 @@ def test_a_terminal_shows_the_live_panel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("--steps", "3000")], ids=["same", "smaller"])
-def test_resume_refuses_a_finished_run_without_a_larger_budget(
+def test_resuming_a_finished_run_without_a_larger_budget_is_an_error(
     trained: Trained, brisk: Brisk, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     folder = shutil.copytree(trained[0], tmp_path / "copy")
@@ -186,14 +186,14 @@ def test_resume_refuses_a_finished_run_without_a_larger_budget(
 
 
 @pytest.mark.parametrize("command", ["resume", "eval", "play"])
-def test_a_missing_run_is_told(brisk: Brisk, tmp_path: Path, command: str) -> None:
+def test_a_missing_run_is_an_error(brisk: Brisk, tmp_path: Path, command: str) -> None:
     done = brisk(command, "nowhere")
     assert done.returncode == 2
     assert done.stderr.startswith("brisk: nowhere is n")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_eval_prints_the_contract_keys_and_equal_seeds_give_equal_figures(
+def test_eval_prints_the_documented_keys_and_equal_seeds_give_equal_results(
     trained: Trained, brisk: Brisk
 ) -> None:
     words = ("eval", str(trained[0]), "--episodes", "20", "--json")
@@ -205,21 +205,21 @@ def test_eval_prints_the_contract_keys_and_equal_seeds_give_equal_figures(
     assert json.loads(other)["mean_steps"] != result["mean_steps"]
 
 
-def test_eval_of_an_environment_plays_the_heuristic_which_beats_chance(brisk: Brisk) -> None:
+def test_eval_of_an_environment_uses_the_heuristic_which_beats_random_play(brisk: Brisk) -> None:
     words = ("eval", "snake", "--episodes", "30", "--json")
     heuristic = json.loads(brisk(*words).stdout)
     chance = json.loads(brisk(*words, "--player", "random", "--masks").stdout)
     assert heuristic["mean_score"] > 10 > chance["mean_score"]
 
 
-def test_play_prints_whole_games_when_piped(trained: Trained, brisk: Brisk) -> None:
+def test_play_prints_whole_episodes_when_piped(trained: Trained, brisk: Brisk) -> None:
     shown = brisk("play", str(trained[0]), "--episodes", "2").stdout
     assert "\x1b" not in shown
     assert len(re.findall(r"^over: score \d+ in \d+ steps", shown, re.MULTILINE)) == 2
     assert "|" + "." * 7 in shown
 
 
-def test_play_writes_a_gif_of_the_game(trained: Trained, brisk: Brisk, tmp_path: Path) -> None:
+def test_play_saves_a_gif_of_the_episode(trained: Trained, brisk: Brisk, tmp_path: Path) -> None:
     words = ("play", str(trained[0]), "--gif", "game.gif", "--fps", "10", "--cell-px", "8")
     shown = brisk(*words).stdout
     steps = int(re.findall(r"in (\d+) steps", shown)[0])
@@ -231,13 +231,13 @@ def test_play_writes_a_gif_of_the_game(trained: Trained, brisk: Brisk, tmp_path:
 
 
 @pytest.mark.parametrize("path", ["no/such/folder.gif", "game.png"])
-def test_a_gif_that_cannot_be_written_is_told_before_playing(brisk: Brisk, path: str) -> None:
+def test_a_gif_that_cannot_be_written_is_an_error_before_playing(brisk: Brisk, path: str) -> None:
     done = brisk("play", "snake", "--gif", path)
     assert done.returncode == 2
     assert path in done.stderr
 
 
-def test_runs_lists_what_the_folders_say(trained: Trained, brisk: Brisk) -> None:
+def test_runs_lists_the_facts_of_run_folders(trained: Trained, brisk: Brisk) -> None:
     root = str(trained[0].parent)
     (found,) = json.loads(brisk("runs", "--root", root, "--json").stdout)["runs"]
     assert (found["name"], found["env"], found["algo"]) == ("run", "snake", "dqn")

@@ -1,4 +1,4 @@
-"""What `brisk runs` makes of folders in any condition."""
+"""`brisk runs` with run folders in any condition."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def owner(pid: int, host: str | None = None) -> dict[str, object]:
         ({"lock": {"pid": "x"}}, "empty"),
     ],
 )
-def test_the_status_is_read_from_whatever_is_there(
+def test_the_status_is_derived_from_the_files_that_exist(
     tmp_path: Path, files: dict[str, object], status: str
 ) -> None:
     found = describe_run(make_run(tmp_path / "r", **files))
@@ -71,7 +71,7 @@ def test_runs_are_found_by_path_or_name_newest_first(
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
-def test_no_runs_is_no_mistake_but_a_wrong_root_is(
+def test_no_runs_is_no_error_but_a_missing_root_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Simple players that need no run."""
+"""Players that need no run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.env import WildfireVecEnv
 
 
-def test_the_random_player_takes_different_legal_actions_of_one_set():
+def test_the_random_player_takes_distinct_legal_actions_of_a_set():
     config = WildfireConfig(
         height=5, width=6, landscapes=2, cells_per_step=4, n_weather=1, n_fires=2, obs_fires=4
     )

@@ -1,4 +1,4 @@
-"""Environments that sleep, raise, hang, die or return nonsense, when told to.
+"""Environments that sleep, raise, hang, die or return invalid values on request.
 
 Workers import this module by name, so it registers its ids at import.
 """
@@ -22,7 +22,7 @@ WALK_ID = "brisk-walk-v0"
 
 
 class WalkEnv(gymnasium.Env[np.ndarray, Any]):
-    """Counts its steps and its actions, and draws: whatever is lost or swapped shows.
+    """Counts its steps and actions and draws random numbers, so that lost or swapped steps show.
 
     Observes (steps in the episode, episodes so far, sum of actions, a draw).
     """
@@ -37,7 +37,7 @@ class WalkEnv(gymnasium.Env[np.ndarray, Any]):
         super().reset(seed=seed)
         self._episodes = 1 if seed is not None else self._episodes + 1
         self._count = self._sum = 0
-        return self._look(), {}
+        return self._observe(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         if self._sleep_s:
@@ -46,18 +46,18 @@ class WalkEnv(gymnasium.Env[np.ndarray, Any]):
         self._count += 1
         self._sum += int(action)
         ended = self._count >= self._length + self._episodes % 3
-        return self._look(), float(action) - 0.5, ended, False, {}
+        return self._observe(), float(action) - 0.5, ended, False, {}
 
-    def _look(self) -> np.ndarray:
+    def _observe(self) -> np.ndarray:
         draw = self.np_random.integers(1000)
         return np.array([self._count, self._episodes, self._sum, draw], np.float32)
 
 
 class FaultyEnv(WalkEnv):
-    """A walk in which one env of the batch fails once, at its `at`-th step in all.
+    """A walk in which one env of the batch fails once, at its `at`-th step overall.
 
-    Which env it is, is told by the seed of the first reset; that it has failed before is told by a
-    file, because whoever comes after it must not fail again. An empty `mark` fails every time.
+    The seed of the first reset selects the env. A file `mark` records that it has failed, so that
+    its replacement does not fail again. With an empty `mark` it fails every time.
     """
 
     def __init__(self, fault: str = "", seed: int = 0, at: int = 5, mark: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Which backend is chosen, for measured costs, and what is said about it."""
+"""The choice of the backend by measured costs, and the note about it."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ UNEVEN = np.where(np.arange(100) % 10 == 0, 20e-3, 2e-3)
         (Costs(UNEVEN, waits=True), 16, WorkerCounts(2, 2, 8), "async"),
     ],
 )
-def test_cheap_even_and_uneven_steps_go_to_their_backends(
+def test_the_cost_of_steps_decides_the_backend(
     costs: Costs, num_envs: int, workers: WorkerCounts, backend: str
 ) -> None:
-    chosen, told = decide(costs, num_envs, workers, "gym:X")
+    chosen, note = decide(costs, num_envs, workers, "gym:X")
     assert chosen == backend
-    assert "gym:X" in told
-    assert told.endswith(f"so {backend}.")
+    assert "gym:X" in note
+    assert note.endswith(f"so {backend}.")
 
 
-def test_the_barrier_costs_nothing_for_even_steps_and_much_for_uneven_ones() -> None:
+def test_lockstep_costs_nothing_for_even_steps_and_much_for_uneven_ones() -> None:
     assert Costs(EVEN).barrier(16, 4) == pytest.approx(1)
     assert Costs(UNEVEN).barrier(8, 8) > 2
     assert Costs(UNEVEN).barrier(4096, 2) < 1.1
 
 
-def test_steps_are_measured_with_their_resets() -> None:
+def test_measured_steps_include_resets() -> None:
     made = EnvFactory("CartPole-v1")
     costs = measure(made)
     assert 50 < len(costs.seconds) <= 200
@@ -83,16 +83,16 @@ def test_a_slow_environment_is_measured_briefly(monkeypatch: pytest.MonkeyPatch)
     assert len(calls) <= 9
 
 
-def test_a_cheap_environment_stays_here() -> None:
+def test_a_cheap_environment_uses_the_sync_backend() -> None:
     costs = measure(EnvFactory("MountainCar-v0"))
     assert not costs.waits
-    backend, told = choose(EnvFactory("MountainCar-v0"), 64)
+    backend, note = choose(EnvFactory("MountainCar-v0"), 64)
     assert backend == "sync"
-    assert "less than training on it" in told
+    assert "less than training on it" in note
     assert usable_cores() >= 1
 
 
-def test_what_was_measured_is_noted_on_the_environment() -> None:
+def test_the_environment_has_a_note_about_the_measurement() -> None:
     env: Any = make_env("gym:MountainCar-v0", 4)
     assert len(env.notes) == 1
     assert "a step of gym:MountainCar-v0 takes" in env.notes[0]
@@ -100,7 +100,7 @@ def test_what_was_measured_is_noted_on_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("gym:CartPoll-v1", "Did you mean gym:CartPole-v1"),
         ("gymm:CartPole-v1", "Did you mean 'gym'"),
@@ -112,10 +112,10 @@ def test_what_was_measured_is_noted_on_the_environment() -> None:
         ("gym:brisktest/TextWorld-v0", "Text space"),
     ],
 )
-def test_wrong_names_and_arguments_are_told(name: str, told: str) -> None:
+def test_wrong_names_and_arguments_are_explained(name: str, message: str) -> None:
     arguments = {"fualt": "x"} if "Faulty" in name else {}
     config = GymConfig(packages=("tests.envs.gym.toy_envs",), env_args=arguments)
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         make_env(name, 2, config=config if name.startswith("gym:") else None)
 
 
@@ -123,7 +123,7 @@ def test_wrong_names_and_arguments_are_told(name: str, told: str) -> None:
     ("member", "module", "extra"),
     [("LunarLander-v3", "Box2D", "box2d"), ("Ant-v5", "mujoco", "mujoco")],
 )
-def test_a_missing_package_is_told_with_gymnasiums_hint(
+def test_a_missing_package_is_reported_with_gymnasiums_hint(
     member: str, module: str, extra: str
 ) -> None:
     if importlib.util.find_spec(module) is not None:
@@ -142,7 +142,7 @@ def test_arguments_and_packages_reach_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"env_args": {"render_mode": "human"}}, "cannot hold 'render_mode'"),
         ({"env_args": {"max_episode_steps": 3}}, "Use max_steps"),
@@ -152,5 +152,5 @@ def test_arguments_and_packages_reach_the_environment() -> None:
         ({"backend": "sync", "min_ready": 3}, "min_ready is for"),
     ],
 )
-def test_settings_that_cannot_work_are_told(settings: dict[str, Any], told: str) -> None:
-    assert any(told in sentence for sentence in GymConfig(**settings).check())
+def test_invalid_settings_are_explained(settings: dict[str, Any], message: str) -> None:
+    assert any(message in sentence for sentence in GymConfig(**settings).check())

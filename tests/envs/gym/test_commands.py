@@ -17,14 +17,14 @@ from briskrl.envs.gym.config import GymConfig
 from briskrl.training.resolve import load_config, resolve
 
 
-def train_words(*words: str) -> GymConfig:
+def parse_env_config(*words: str) -> GymConfig:
     config = parse_args(["gym:CartPole-v1", *words])[0].env_config
     assert isinstance(config, GymConfig)
     return config
 
 
 def test_packages_may_be_repeated_or_listed() -> None:
-    config = train_words("--import", "a.b", "--import", "c,d")
+    config = parse_env_config("--import", "a.b", "--import", "c,d")
     assert config.packages == ("a.b", "c", "d")
 
 
@@ -36,25 +36,25 @@ def test_packages_may_be_repeated_or_listed() -> None:
         (['{"x": [1, 2], "y": {"z": 0.5}}'], {"x": [1, 2], "y": {"z": 0.5}}),
     ],
 )
-def test_arguments_are_json_or_pairs(words: list[str], table: dict[str, object]) -> None:
+def test_env_args_are_json_or_pairs(words: list[str], table: dict[str, object]) -> None:
     given = [part for word in words for part in ("--env-args", word)]
-    assert train_words(*given).env_args == table
+    assert parse_env_config(*given).env_args == table
 
 
 @pytest.mark.parametrize("word", ["zz", "{oops", "=3"])
-def test_arguments_that_are_neither_are_refused(word: str) -> None:
+def test_other_env_args_are_an_error(word: str) -> None:
     assert parse_value(word, dict[str, object]) == word
     with pytest.raises(BriskError, match="a table of keys and values"):
-        train_words("--env-args", word)
+        parse_env_config("--env-args", word)
 
 
-def test_flags_of_one_family_may_come_before_its_name() -> None:
+def test_flags_may_come_before_the_environment() -> None:
     config, _ = parse_args(["--backend", "sync", "--max-steps", "7", "gym:CartPole-v1"])
     assert config.env == "gym:CartPole-v1"
     assert (config.env_config.backend, config.env_config.max_steps) == ("sync", 7)
 
 
-def test_a_file_may_hold_arguments_as_a_table(tmp_path: Path) -> None:
+def test_env_args_may_be_a_table_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "lake.toml"
     path.write_text(
         'env = "gym:FrozenLake-v1"\n[env_config]\npackages = ["a"]\nmax_steps = 9\n'
@@ -75,25 +75,29 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_run_keeps_how_its_environments_are_made(trained: Path) -> None:
+def test_a_run_keeps_the_settings_of_its_environments(trained: Path) -> None:
     config = load_config(trained / "config.toml")
     assert config.env == "gym:FrozenLake-v1"
     assert config.env_config.env_args == {"is_slippery": False}
 
 
-def test_a_trained_policy_is_measured(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trained_policy_can_be_evaluated(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["eval", str(trained), "--episodes", "5", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["episodes"] == 5
 
 
-def test_a_game_is_shown_as_text(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_episode_is_shown_as_text(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["play", str(trained)]) == 0
     out = capsys.readouterr().out
     assert "FHFH" in out.replace("\x1b[41m", "").replace("\x1b[0m", "")
     assert "over: score" in out
 
 
-def test_without_text_a_game_is_told_in_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_text_mode_an_episode_is_shown_as_numbers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["play", "gym:Pendulum-v1", "--max-steps", "5"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("obs [")
@@ -102,7 +106,7 @@ def test_without_text_a_game_is_told_in_numbers(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pygame") is not None, reason="pygame is installed")
-def test_a_gif_without_pygame_is_refused_with_the_remedy(
+def test_a_gif_without_pygame_is_an_error_that_names_the_package(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gif = tmp_path / "game.gif"
@@ -111,7 +115,7 @@ def test_a_gif_without_pygame_is_refused_with_the_remedy(
     assert not gif.exists()
 
 
-def test_a_gif_is_what_the_environment_draws(tmp_path: Path) -> None:
+def test_a_gif_has_the_rendered_frames(tmp_path: Path) -> None:
     from PIL import Image
 
     gif = tmp_path / "game.gif"
@@ -123,12 +127,12 @@ def test_a_gif_is_what_the_environment_draws(tmp_path: Path) -> None:
         assert 2 <= image.n_frames <= 21  # type: ignore[attr-defined]
 
 
-def test_a_misspelt_id_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelled_id_suggests_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "gym:CartPoll-v1"]) == 2
     assert "Did you mean gym:CartPole-v1" in capsys.readouterr().err
 
 
-def test_the_family_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gym_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["envs"]) == 0
     assert "gym:CartPole-v1" in capsys.readouterr().out
     assert main(["envs", "gym:Anything-v0"]) == 0

@@ -1,4 +1,4 @@
-"""One environment at a time: Gymnasium's own semantics, and clear refusals."""
+"""EnvGroup: the semantics of Gymnasium, and clear errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from briskrl.core.errors import EnvStepError, EnvWorkerError
 from briskrl.core.types import StepBuffers
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.env_factory import EnvFactory
-from briskrl.envs.gym.env_group import EnvGroup, EpisodeRows
+from briskrl.envs.gym.env_group import EnvGroup
+from briskrl.envs.gym.episode_records import EpisodeRows
 
 PACKAGES = ("tests.envs.gym.toy_envs",)
 
@@ -22,7 +23,7 @@ def factory(member: str, **settings: Any) -> EnvFactory:
     return EnvFactory(member, GymConfig(packages=PACKAGES, **settings))
 
 
-def hosted(made: EnvFactory, count: int, **options: Any) -> EnvGroup:
+def started_group(made: EnvFactory, count: int, **options: Any) -> EnvGroup:
     spec = made.spec()
     rows = EpisodeRows.allocate(count)
     group = EnvGroup(made, 0, StepBuffers.allocate(spec, count), rows, **options)
@@ -32,9 +33,9 @@ def hosted(made: EnvFactory, count: int, **options: Any) -> EnvGroup:
 
 @pytest.mark.parametrize("member", ["CartPole-v1", "MountainCar-v0", "Pendulum-v1", "Acrobot-v1"])
 @pytest.mark.parametrize("limit", [None, 25])
-def test_an_episode_is_what_gymnasium_would_show(member: str, limit: int | None) -> None:
+def test_episodes_equal_those_of_gymnasium(member: str, limit: int | None) -> None:
     made = factory(member, max_steps=limit)
-    group = hosted(made, 1)
+    group = started_group(made, 1)
     env = gymnasium.make(member, **({} if limit is None else {"max_episode_steps": limit}))
     obs, _ = env.reset(seed=11)
     env.action_space.seed(0)
@@ -57,13 +58,13 @@ def test_an_episode_is_what_gymnasium_would_show(member: str, limit: int | None)
     assert episodes >= 2
 
 
-def test_the_raw_environment_is_stepped() -> None:
-    """Gymnasium's checking wrappers would cost as much as a cheap environment's own step."""
+def test_the_unwrapped_environment_is_stepped() -> None:
+    """Gymnasium's checking wrappers cost as much as the step of a cheap environment."""
     env = factory("CartPole-v1").make()
     assert env is env.unwrapped
 
 
-def test_a_limit_under_registered_wrappers_stays_there() -> None:
+def test_a_time_limit_below_registered_wrappers_is_kept() -> None:
     from gymnasium.wrappers import TimeAwareObservation
 
     inner = gymnasium.spec("CartPole-v1")
@@ -81,7 +82,7 @@ def test_a_limit_under_registered_wrappers_stays_there() -> None:
     made = EnvFactory(name)
     assert made.max_steps is None
     assert made.spec().max_steps == 7
-    group = hosted(made, 1)
+    group = started_group(made, 1)
     for _ in range(7):
         assert not group.buffers.truncated[0]
         group.step(0, np.int64(0 if group.buffers.obs[0, 2] < 0 else 1))
@@ -90,7 +91,7 @@ def test_a_limit_under_registered_wrappers_stays_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         ("raise", "raised in step: RuntimeError: the dragon escaped"),
         ("nan", "observation that is not finite"),
@@ -101,23 +102,25 @@ def test_a_limit_under_registered_wrappers_stays_there() -> None:
         ("text", "could not convert string to float"),
     ],
 )
-@pytest.mark.parametrize("at_once", [False, True], ids=["step", "step_all"])
-def test_a_fault_names_the_environment_and_the_cause(fault: str, told: str, at_once: bool) -> None:
+@pytest.mark.parametrize("all_at_once", [False, True], ids=["step", "step_all"])
+def test_errors_name_the_environment_and_the_cause(
+    fault: str, message: str, all_at_once: bool
+) -> None:
     made = factory("brisktest/FaultyWorld-v0", env_args={"fault": fault})
-    group = hosted(made, 3)
+    group = started_group(made, 3)
     group.first = 40
     for _ in range(4):
         group.step_all(np.zeros(3, np.int64))
-    wrong = (group.step_all, np.zeros(3, np.int64)) if at_once else (group.step, 1, np.int64(0))
-    call, *words = wrong
-    with np.errstate(invalid="ignore"), pytest.raises(EnvStepError, match=told) as caught:
-        call(*words)
-    assert caught.value.index == (40 if at_once else 41)
+    wrong = (group.step_all, np.zeros(3, np.int64)) if all_at_once else (group.step, 1, np.int64(0))
+    call, *arguments = wrong
+    with np.errstate(invalid="ignore"), pytest.raises(EnvStepError, match=message) as caught:
+        call(*arguments)
+    assert caught.value.index == (40 if all_at_once else 41)
     assert f"Environment {caught.value.index} (gym:brisktest/FaultyWorld-v0)" in str(caught.value)
 
 
-def test_a_revived_environment_goes_on() -> None:
-    group = hosted(factory("brisktest/FaultyWorld-v0"), 2)
+def test_a_replaced_environment_begins_a_new_episode() -> None:
+    group = started_group(factory("brisktest/FaultyWorld-v0"), 2)
     for _ in range(4):
         group.step_all(np.zeros(2, np.int64))
     assert group.running(0)[1] == 4
@@ -130,17 +133,17 @@ def test_a_revived_environment_goes_on() -> None:
     assert group.running(0)[1] == 4
 
 
-def test_errors_survive_the_way_between_processes() -> None:
-    error = pickle.loads(pickle.dumps(EnvStepError("told", 3)))
-    assert (str(error), error.index) == ("told", 3)
-    worker = pickle.loads(pickle.dumps(EnvWorkerError("told", (1, 2))))
-    assert (str(worker), worker.indices) == ("told", (1, 2))
+def test_errors_and_factories_can_be_pickled() -> None:
+    error = pickle.loads(pickle.dumps(EnvStepError("failed", 3)))
+    assert (str(error), error.index) == ("failed", 3)
+    worker = pickle.loads(pickle.dumps(EnvWorkerError("failed", (1, 2))))
+    assert (str(worker), worker.indices) == ("failed", (1, 2))
     made = factory("CartPole-v1", max_steps=3)
     assert pickle.loads(pickle.dumps(made)) == made
 
 
-def test_held_episodes_stay_as_they_ended() -> None:
-    group = hosted(factory("brisktest/World-v0", max_steps=3), 1, hold_ended=True)
+def test_held_episodes_keep_their_last_observation() -> None:
+    group = started_group(factory("brisktest/World-v0", max_steps=3), 1, hold_ended=True)
     for _ in range(3):
         group.step(0, np.int64(1))
     ended = group.buffers.terminated[0] | group.buffers.truncated[0]
@@ -155,10 +158,10 @@ def test_held_episodes_stay_as_they_ended() -> None:
 
 
 @pytest.mark.parametrize("member", ["brisktest/MaskInfoWorld-v0", "brisktest/MaskMethodWorld-v0"])
-def test_legal_actions_are_told_for_both_episodes(member: str) -> None:
+def test_masks_are_written_for_the_ended_and_the_new_episode(member: str) -> None:
     made = factory(member, max_steps=3)
     assert made.spec().has_mask
-    group = hosted(made, 1)
+    group = started_group(made, 1)
     assert group.buffers.mask is not None
     assert group.buffers.final_mask is not None
     seen = []
@@ -172,14 +175,14 @@ def test_legal_actions_are_told_for_both_episodes(member: str) -> None:
     assert seen
 
 
-def test_success_is_told_with_the_episode() -> None:
-    group = hosted(factory("brisktest/World-v0", max_steps=2), 1)
-    tell = {"is_success": np.True_}
-    group.envs[0].tell = lambda: tell  # type: ignore[attr-defined]
+def test_success_is_recorded_with_the_episode() -> None:
+    group = started_group(factory("brisktest/World-v0", max_steps=2), 1)
+    info = {"is_success": np.True_}
+    group.envs[0].info = lambda: info  # type: ignore[attr-defined]
     group.step(0, np.int64(0))
     group.step(0, np.int64(0))
     assert group.episode.won[0]
-    tell = {}
+    info = {}
     group.step(0, np.int64(0))
     group.step(0, np.int64(0))
     assert not group.episode.won[0]

@@ -1,4 +1,4 @@
-"""Workers that are killed, stuck or raise, and environments that return nonsense: for real."""
+"""Real workers that are killed, hang or raise, and environments that return invalid values."""
 
 from __future__ import annotations
 
@@ -84,24 +84,24 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("fault", STEP_ERRORS)
-def test_a_step_that_fails_stops_with_env_id_and_traceback(fault: str, tmp_path: Path) -> None:
+def test_a_failed_step_stops_with_env_id_and_traceback(fault: str, tmp_path: Path) -> None:
     with opened(settings(fault, tmp_path / "mark")) as env:
         actions = random_actions(env.env_spec, AT, NUM_ENVS)
         with pytest.raises(EnvStepError, match=STEP_ERRORS[fault]) as caught:
             play(env, actions, seed=SEED)
-        told = str(caught.value)
-        assert told.startswith("Environment 1 (gym:brisk-faulty-v0)")
+        message = str(caught.value)
+        assert message.startswith("Environment 1 (gym:brisk-faulty-v0)")
         assert caught.value.index == FAULTY
-        assert "Traceback (most recent call last)" in told
+        assert "Traceback (most recent call last)" in message
         if fault == "raise":
-            assert "slow_envs.py" in told
-        # Nothing goes on after that.
+            assert "slow_envs.py" in message
+        # No further step is possible.
         with pytest.raises(EnvStepError):
             env.get_state()
 
 
 @pytest.mark.parametrize("fault", DEATHS)
-def test_a_worker_that_dies_or_hangs_stops_with_its_envs(fault: str, tmp_path: Path) -> None:
+def test_a_dead_or_stuck_worker_stops_and_names_its_envs(fault: str, tmp_path: Path) -> None:
     with opened(settings(fault, tmp_path / "mark")) as env:
         pids = env.worker_pids
         actions = random_actions(env.env_spec, AT, NUM_ENVS)
@@ -124,7 +124,7 @@ def test_a_respawn_costs_one_truncated_episode(fault: str, tmp_path: Path) -> No
         stats = env.drain_stats()
         assert env.respawns == 1
         assert len(env.notes) == 1
-    # A worker takes its other env along; one that only saw an exception does not.
+    # A dead worker loses its other env too; after an exception the worker lives.
     lost = [0, 1] if fault in DEATHS else [1]
     others = [i for i in range(NUM_ENVS) if i not in lost]
     for i in others:
@@ -153,13 +153,13 @@ def test_a_respawn_costs_one_truncated_episode(fault: str, tmp_path: Path) -> No
 
 
 def returns(found: Trace, i: int) -> list[float]:
-    """Sums of an env's rewards over each of its ended episodes."""
+    """Returns of the ended episodes of an env."""
     edges = [0, *(np.flatnonzero(found.ended[:, i]) + 1).tolist()]
     rewards = found.rows["reward"][:, i]
     return [float(rewards[low:high].sum()) for low, high in pairwise(edges)]
 
 
-def test_a_worker_killed_at_rest_is_noticed_and_replaced(tmp_path: Path) -> None:
+def test_an_idle_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
     with opened(settings("", None, "respawn")) as env:
         out = StepBuffers.allocate(env.env_spec, NUM_ENVS)
         env.start(SEED, out)
@@ -176,8 +176,8 @@ def test_a_worker_killed_at_rest_is_noticed_and_replaced(tmp_path: Path) -> None
         assert env.drain_stats().env.tolist() == [0, 1]
 
 
-def test_an_episode_lost_at_rest_ends_in_the_next_step_of_its_env() -> None:
-    """Ready, waiting and resting envs of one dead worker each get their truncation once."""
+def test_a_lost_episode_of_an_idle_env_ends_in_its_next_step() -> None:
+    """Ready, waiting and idle envs of a dead worker are truncated once each."""
     config = settings("hang", None, "respawn", at=2)
     with opened(config, 6) as env:
         out = StepBuffers.allocate(env.env_spec, 6)
@@ -185,7 +185,7 @@ def test_an_episode_lost_at_rest_ends_in_the_next_step_of_its_env() -> None:
         env.send(np.ones(1, int), np.array([0]))
         assert env.recv(1, None, out).tolist() == [0]
         shown = out.obs[0].copy()
-        # Env 0 hangs in its second step; env 2 rests; env 1 waits behind env 0.
+        # Env 0 hangs in its second step; env 2 is idle; env 1 waits behind env 0.
         env.send(np.ones(2, int), np.array([0, 1]))
         assert env.recv(2, None, out).tolist() == [0, 1]
         assert out.truncated[:2].all()
@@ -202,7 +202,7 @@ def test_an_episode_lost_at_rest_ends_in_the_next_step_of_its_env() -> None:
         assert env.respawns == 1
 
 
-def test_a_state_can_be_taken_after_a_worker_was_killed() -> None:
+def test_a_state_can_be_saved_after_a_worker_was_killed() -> None:
     with opened(settings("", None, "respawn")) as env:
         out = StepBuffers.allocate(env.env_spec, NUM_ENVS)
         env.start(SEED, out)
@@ -217,7 +217,7 @@ def test_a_state_can_be_taken_after_a_worker_was_killed() -> None:
 
 
 @pytest.mark.parametrize("fault", ["raise", "kill", "reset"])
-def test_an_env_that_fails_again_and_again_is_given_up(fault: str) -> None:
+def test_repeated_failures_stop_training(fault: str) -> None:
     with opened(settings(fault, None, "respawn", at=1), 2) as env:
         pids = env.worker_pids
         with pytest.raises(BriskError, match="last of 11 failures in a row"):
@@ -227,8 +227,8 @@ def test_an_env_that_fails_again_and_again_is_given_up(fault: str) -> None:
     assert not any(map(alive, pids))
 
 
-def test_workers_killed_at_any_moment_cost_no_transition() -> None:
-    """Whatever is killed when, each env's steps come once, in order, and episodes add up."""
+def test_no_transition_is_lost_when_workers_are_killed() -> None:
+    """The steps of each env come once and in order, and episodes add up."""
     rng = np.random.default_rng(5)
     num_envs, wanted = 6, 150
     config = settings("", None, "respawn")
@@ -341,7 +341,7 @@ sys.stdin.read()
     [("", False), ("hang", False), ("spin", False), ("hang", True)],
     ids=["idle", "hang", "spin", "forked"],
 )
-def test_nothing_is_left_after_the_trainer_was_killed(fault: str, forks: bool) -> None:
+def test_no_process_or_memory_is_left_after_the_trainer_was_killed(fault: str, forks: bool) -> None:
     shared = set(os.listdir("/dev/shm"))
     trainer = subprocess.Popen(
         [sys.executable, "-c", ORPHAN_MAKER, fault, str(forks)],
@@ -356,7 +356,7 @@ def test_nothing_is_left_after_the_trainer_was_killed(fault: str, forks: bool) -
     assert len(pids) == 3
     assert all(map(alive, pids))
     if fault:
-        # Until the workers are in the step that does not end.
+        # Wait until the workers are in the step that never ends.
         time.sleep(0.2)
     trainer.kill()
     trainer.wait()
@@ -370,7 +370,7 @@ def test_nothing_is_left_after_the_trainer_was_killed(fault: str, forks: bool) -
     assert {name for name in os.listdir("/dev/shm") if "brisk" in name} <= shared
 
 
-def test_an_env_that_is_forgotten_takes_its_workers_along() -> None:
+def test_workers_end_when_the_environment_is_garbage_collected() -> None:
     with opened(settings("", None)) as env:
         pids = env.worker_pids
         assert all(map(alive, pids))

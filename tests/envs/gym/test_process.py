@@ -1,4 +1,4 @@
-"""Environments in worker processes: the same trajectories, whichever way they are waited for."""
+"""Environments in worker processes: the same trajectories, in lockstep and asynchronously."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def opened(
 
 
 class WaitsForAll:
-    """A partial batch stepped as a whole: everything is sent, in any order, and received."""
+    """Steps an async batch as a whole: sends all actions, in any order, and receives all."""
 
     def __init__(self, env: GymProcessEnv) -> None:
         self.env, self.env_spec, self.num_envs = env, env.env_spec, env.num_envs
@@ -69,7 +69,9 @@ class WaitsForAll:
 
 @pytest.mark.parametrize("factory", [WALK, CARTPOLE], ids=["walk", "cartpole"])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_sync_process_and_async_walk_the_same_ways(factory: EnvFactory, workers: int) -> None:
+def test_sync_process_and_async_give_the_same_trajectories(
+    factory: EnvFactory, workers: int
+) -> None:
     num_envs = 7
     plain = GymSyncEnv(factory, num_envs, factory.spec())
     actions = random_actions(plain.env_spec, 80, num_envs) % 2
@@ -87,7 +89,7 @@ def test_sync_process_and_async_walk_the_same_ways(factory: EnvFactory, workers:
 def first_ready(
     env: GymProcessEnv, table: Array, min_ready: int, seed: int = SEED
 ) -> tuple[Trace, int]:
-    """Give env i the action table[t, i] in its t-th step, as envs are ready; receive calls made."""
+    """Take action table[t, i] in step t of env i; returns the trace and the number of calls."""
     num_steps, num_envs = table.shape
     out = StepBuffers.allocate(env.env_spec, num_envs)
     env.start(seed, out)
@@ -124,16 +126,16 @@ def test_first_ready_delivers_each_transition_once_and_in_order(min_ready: int) 
     expected, stats = play(plain, table), plain.drain_stats()
     with opened(factory, 9, partial=True, workers=4) as env:
         found, calls = first_ready(env, table, min_ready)
-        told = env.drain_stats()
+        drained = env.drain_stats()
     assert_same(found, expected)
     assert calls > 60
-    order = np.argsort(told.env, kind="stable")
+    order = np.argsort(drained.env, kind="stable")
     wanted = np.argsort(stats.env, kind="stable")
-    assert told.steps[order].tolist() == stats.steps[wanted].tolist()
-    np.testing.assert_array_equal(told.returns[order], stats.returns[wanted])
+    assert drained.steps[order].tolist() == stats.steps[wanted].tolist()
+    np.testing.assert_array_equal(drained.returns[order], stats.returns[wanted])
 
 
-def test_a_slow_env_holds_up_only_its_own_worker(tmp_path: Path) -> None:
+def test_a_slow_env_delays_only_its_own_worker(tmp_path: Path) -> None:
     settings = GymConfig(
         packages=(slow_envs.PACKAGE,),
         env_args={"fault": "hang", "seed": 101, "at": 2, "mark": str(tmp_path / "hung")},
@@ -156,7 +158,7 @@ def test_a_slow_env_holds_up_only_its_own_worker(tmp_path: Path) -> None:
             assert env.recv(2, None, out).tolist() == [2, 3]
 
 
-def test_misuse_of_partial_batches_is_refused() -> None:
+def test_invalid_calls_of_send_and_recv_raise() -> None:
     with opened(WALK, 4, partial=True) as env:
         out = StepBuffers.allocate(env.env_spec, 4)
         with pytest.raises(BriskError, match="start"):
@@ -180,7 +182,7 @@ def test_misuse_of_partial_batches_is_refused() -> None:
         env.step_into(np.zeros(4, int), out)
 
 
-def test_state_goes_from_one_backend_to_another_and_back() -> None:
+def test_a_state_can_move_between_backends() -> None:
     plain = GymSyncEnv(CARTPOLE, 5, CARTPOLE.spec())
     assert plain.env_spec.exact_state
     actions = random_actions(plain.env_spec, 60, 5)
@@ -199,7 +201,7 @@ def test_state_goes_from_one_backend_to_another_and_back() -> None:
         assert_same_rows(record(other, actions[40:], out), {k: v[23:] for k, v in expected.items()})
 
 
-def test_a_state_taken_while_envs_work_is_the_one_after_their_step() -> None:
+def test_a_state_saved_while_envs_are_busy_is_the_one_after_their_step() -> None:
     with opened(CARTPOLE, 4, partial=True) as env, opened(CARTPOLE, 4) as other:
         out, shown = (StepBuffers.allocate(env.env_spec, 4) for _ in range(2))
         env.start(SEED, out)
@@ -245,21 +247,21 @@ def test_workers_load_neither_torch_nor_numba() -> None:
 
 
 def test_an_id_that_only_the_trainer_has_registered_reaches_the_workers() -> None:
-    gymnasium.register("brisk-told-v0", entry_point=f"{slow_envs.PACKAGE}:WalkEnv")
-    factory = EnvFactory("brisk-told-v0")
+    gymnasium.register("brisk-registered-v0", entry_point=f"{slow_envs.PACKAGE}:WalkEnv")
+    factory = EnvFactory("brisk-registered-v0")
     with opened(factory, 2) as env:
         trace = play(env, random_actions(env.env_spec, 20, 2))
     assert trace.ended.any()
 
 
-def test_an_environment_that_cannot_be_made_is_told_as_the_user_made_it() -> None:
+def test_an_environment_that_cannot_be_made_is_a_config_error() -> None:
     spec = WALK.spec()
     settings = GymConfig(packages=(slow_envs.PACKAGE,), env_args={"fault": "make"})
     with pytest.raises(ConfigError, match="no such world"):
         GymProcessEnv(EnvFactory(slow_envs.ID, settings), 2, settings, spec)
 
 
-def test_interrupts_are_the_trainers_affair() -> None:
+def test_workers_ignore_interrupts() -> None:
     with opened(WALK, 4) as env:
         out = StepBuffers.allocate(env.env_spec, 4)
         env.start(SEED, out)
@@ -270,7 +272,7 @@ def test_interrupts_are_the_trainers_affair() -> None:
         assert env.respawns == 0
 
 
-def test_waiting_for_slow_envs_takes_no_core() -> None:
+def test_waiting_for_slow_envs_uses_little_cpu_time() -> None:
     settings = GymConfig(packages=(slow_envs.PACKAGE,), env_args={"sleep_s": 0.02})
     factory = EnvFactory(slow_envs.WALK_ID, settings)
     with opened(factory, 2) as env:
@@ -284,7 +286,7 @@ def test_waiting_for_slow_envs_takes_no_core() -> None:
     assert cpu < 0.1 * wall
 
 
-def test_the_number_of_workers_follows_envs_cores_and_wishes(
+def test_the_number_of_workers_depends_on_envs_cores_and_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("briskrl.envs.gym.process.usable_cores", lambda: 4)

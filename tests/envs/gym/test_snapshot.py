@@ -1,4 +1,4 @@
-"""Exact copies of other people's environments, and honesty where there are none."""
+"""Saving and restoring the state of environments, and detecting where that is impossible."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def factory(member: str) -> EnvFactory:
         "brisktest/SpeakingWorld-v0",
     ],
 )
-def test_well_known_environments_prove_exact(member: str) -> None:
+def test_well_known_environments_have_an_exact_state(member: str) -> None:
     assert has_exact_state(factory(member))
 
 
 @pytest.mark.parametrize("member", ["brisktest/HiddenWorld-v0", "brisktest/GlobalWorld-v0"])
-def test_environments_that_cannot_be_copied_say_so(member: str) -> None:
+def test_environments_that_cannot_be_saved_have_no_exact_state(member: str) -> None:
     assert not factory(member).spec().exact_state
 
 
-def test_a_slow_environment_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_environment_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     from briskrl.envs.gym import state_check
 
     monkeypatch.setattr(state_check, "SLOW_S", 0.0)
@@ -63,7 +63,7 @@ class Anything(gymnasium.Env[Any, Any]):
     action_space = gymnasium.spaces.Discrete(2)
 
 
-def test_everything_listed_comes_back_as_it_was() -> None:
+def test_all_supported_types_are_restored_exactly() -> None:
     one, other = Anything(), Anything()
     shared = np.arange(6.0).reshape(2, 3)
     one.__dict__ |= {
@@ -104,13 +104,13 @@ def test_everything_listed_comes_back_as_it_was() -> None:
 @pytest.mark.parametrize(
     "value", [object(), [object()], np.array([None]), iter(()), np.ma.zeros(3), {"a": {"b": open}}]
 )
-def test_anything_else_is_not_copied(value: Any) -> None:
+def test_other_types_are_not_saved(value: Any) -> None:
     env = Anything()
     env.value = value  # type: ignore[attr-defined]
     assert snapshot.take(env) is None
 
 
-def test_wrappers_are_copied_with_what_they_wrap() -> None:
+def test_wrappers_are_saved_with_the_environment() -> None:
     from gymnasium.wrappers import FrameStackObservation, TimeLimit
 
     def make() -> gymnasium.Env[Any, Any]:
@@ -131,7 +131,7 @@ def test_wrappers_are_copied_with_what_they_wrap() -> None:
     assert left[3]
 
 
-def test_samples_of_a_space_go_on() -> None:
+def test_the_generator_of_a_space_is_restored() -> None:
     env, other = factory("brisktest/World-v0").make(), factory("brisktest/World-v0").make()
     for made in (env, other):
         made.action_space = gymnasium.spaces.Discrete(1000)

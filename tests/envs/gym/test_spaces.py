@@ -1,4 +1,4 @@
-"""How spaces of Gymnasium become arrays, and which are refused."""
+"""Conversion of Gymnasium spaces to arrays, and errors for those not supported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_float_box_becomes_a_float32_vector() -> None:
     np.testing.assert_array_equal(row, np.array([0.1, 2, 3, -1], np.float32))
 
 
-def test_bounds_without_an_end_become_finite() -> None:
+def test_infinite_bounds_become_finite() -> None:
     spec = make_obs_converter(spaces.Box(-np.inf, np.inf, (3,), np.float64)).spec
     assert (spec.low, spec.high) == (-UNBOUNDED, UNBOUNDED)
 
@@ -67,7 +67,7 @@ def test_discrete_becomes_a_one_hot_vector_from_its_start() -> None:
     np.testing.assert_array_equal(row, [0, 0, 1, 0])
 
 
-def test_multi_discrete_becomes_one_hot_vectors_in_a_row() -> None:
+def test_multi_discrete_becomes_concatenated_one_hot_vectors() -> None:
     row = written(spaces.MultiDiscrete([2, 3], start=[0, 10]), np.array([1, 12]))
     np.testing.assert_array_equal(row, [0, 1, 0, 0, 1])
 
@@ -77,7 +77,7 @@ def test_multi_binary_becomes_its_bits() -> None:
     np.testing.assert_array_equal(row, [1, 0, 0, 1])
 
 
-def test_nested_members_follow_one_another() -> None:
+def test_nested_spaces_are_concatenated() -> None:
     space = spaces.Dict(
         {
             "z": spaces.Tuple((spaces.Discrete(2), spaces.Box(-1, 9, (2,), np.float32))),
@@ -92,7 +92,7 @@ def test_nested_members_follow_one_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("space", "told"),
+    ("space", "message"),
     [
         (spaces.Text(5), "Text space"),
         (spaces.Sequence(spaces.Discrete(2)), "Sequence space"),
@@ -103,8 +103,8 @@ def test_nested_members_follow_one_another() -> None:
         (spaces.Discrete(10**6), "too large"),
     ],
 )
-def test_other_observations_are_refused_with_the_reason(space: Any, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_other_observation_spaces_are_an_error_with_the_reason(space: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         make_obs_converter(space, "gym:X")
 
 
@@ -121,12 +121,12 @@ def test_other_observations_are_refused_with_the_reason(space: Any, told: str) -
         (spaces.Tuple((spaces.Discrete(2), spaces.Discrete(2))), (1,)),
     ],
 )
-def test_an_observation_outside_its_space_is_refused(space: Any, value: Any) -> None:
+def test_an_observation_outside_its_space_is_an_error(space: Any, value: Any) -> None:
     with pytest.raises(ValueError, match="observation"):
         written(space, value)
 
 
-def test_discrete_actions_count_from_the_start() -> None:
+def test_discrete_actions_are_shifted_by_the_start() -> None:
     action_converter = make_action_converter(spaces.Discrete(3, start=5), joint=False)
     assert action_converter.spec == DiscreteSpec(3)
     assert action_converter.convert is not None
@@ -134,7 +134,7 @@ def test_discrete_actions_count_from_the_start() -> None:
     assert make_action_converter(spaces.Discrete(3), joint=False).convert is None
 
 
-def test_several_choices_are_handed_over_as_members_of_their_space() -> None:
+def test_multi_discrete_actions_are_members_of_their_space() -> None:
     space = spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 0], [0, 2]])
     action_converter = make_action_converter(space, joint=False)
     assert action_converter.spec == MultiDiscreteSpec((2, 3, 4, 5))
@@ -162,7 +162,7 @@ def test_a_joint_action_reaches_every_combination_once(space: Any) -> None:
     )
 
 
-def test_too_many_combinations_are_refused() -> None:
+def test_too_many_combinations_are_an_error() -> None:
     with pytest.raises(ConfigError, match="combinations"):
         make_action_converter(spaces.MultiDiscrete([100, 100, 100]), joint=True)
 
@@ -180,15 +180,15 @@ def test_box_actions_are_clipped_element_by_element() -> None:
 
 
 @pytest.mark.parametrize(
-    ("space", "told"),
+    ("space", "message"),
     [
         (spaces.Text(3), "Text space"),
         (spaces.Dict(a=spaces.Discrete(2)), "Dict space"),
         (spaces.Box(0, 9, (2,), np.int32), "Box of int32"),
     ],
 )
-def test_other_actions_are_refused_with_the_reason(space: Any, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_other_action_spaces_are_an_error_with_the_reason(space: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         make_action_converter(space, joint=False, source="gym:X")
 
 
@@ -203,7 +203,7 @@ OBSERVED = [
 
 
 @pytest.mark.parametrize("space", OBSERVED, ids=str)
-def test_a_batch_is_written_as_its_members_are(space: Any) -> None:
+def test_a_batch_of_observations_equals_its_members(space: Any) -> None:
     from gymnasium.vector.utils import concatenate, create_empty_array
 
     space.seed(0)
@@ -228,7 +228,7 @@ def test_a_batch_is_written_as_its_members_are(space: Any) -> None:
     ],
     ids=str,
 )
-def test_a_batch_of_actions_is_read_as_its_members_are(space: Any) -> None:
+def test_a_batch_of_actions_equals_its_members(space: Any) -> None:
     action_converter = make_action_converter(space, joint=False)
     assert action_converter.convert is not None
     rng = np.random.default_rng(0)

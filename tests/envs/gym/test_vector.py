@@ -1,4 +1,4 @@
-"""Vector environments of others: the same transitions as ours, whichever way they reset."""
+"""Third-party vector environments: the same transitions as ours in every autoreset mode."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def expected(member: str) -> tuple[Trace, Any, np.ndarray]:
 def assert_equal_episodes(left: EpisodeStats, right: EpisodeStats) -> None:
     for name in ("env", "steps", "won", "cause"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
-    # Vector environments may have rounded the rewards that are summed here.
+    # Vector environments may round the rewards that are summed here.
     np.testing.assert_allclose(left.returns, right.returns, rtol=1e-6, atol=1e-5)
     np.testing.assert_array_equal(left.score, left.returns)
 
 
 @pytest.mark.parametrize("member", MEMBERS)
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
-def test_every_way_to_reset_gives_the_same_transitions(member: str, mode: AutoresetMode) -> None:
+def test_all_autoreset_modes_give_the_same_transitions(member: str, mode: AutoresetMode) -> None:
     trace, stats, actions = expected(member)
     env = adapt(sync_vector(member, NUM_ENVS, mode))
     assert isinstance(env, VectorAdapter)
@@ -76,7 +76,7 @@ def test_the_specs_agree() -> None:
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
-def test_environments_in_gymnasiums_own_workers_work_too(mode: AutoresetMode) -> None:
+def test_gymnasiums_async_vector_environments_work(mode: AutoresetMode) -> None:
     trace, _, actions = expected("CartPole-v1")
     made = AsyncVectorEnv(
         [lambda: single("CartPole-v1", 9)] * NUM_ENVS, autoreset_mode=mode, context="fork"
@@ -89,7 +89,7 @@ def test_environments_in_gymnasiums_own_workers_work_too(mode: AutoresetMode) ->
 
 
 @pytest.mark.parametrize("member", MEMBERS)
-def test_steps_that_only_reset_are_no_transitions(member: str) -> None:
+def test_reset_steps_are_not_transitions(member: str) -> None:
     """Each env's transitions come once, in order, whole, and equal to ours."""
     trace, stats, actions = expected(member)
     env: Any = adapt(NextStepOnly(member, NUM_ENVS))
@@ -111,7 +111,7 @@ def test_steps_that_only_reset_are_no_transitions(member: str) -> None:
                 if not name.startswith("final_") or trace.ended[at[i], i]:
                     np.testing.assert_array_equal(got, rows[at[i], i], err_msg=name)
             at[i] += 1
-    # Worlds end by chance, the others all at the limit.
+    # Worlds end at random, the others all at the limit.
     assert (min(counts) < NUM_ENVS) == member.startswith("brisktest")
     found = env.drain_stats()
     for i in range(NUM_ENVS):
@@ -122,7 +122,7 @@ def test_steps_that_only_reset_are_no_transitions(member: str) -> None:
         assert len(mine)
 
 
-def test_envs_that_move_together_cannot_rest() -> None:
+def test_envs_that_step_together_all_need_an_action() -> None:
     env: Any = adapt(NextStepOnly("CartPole-v1", 3))
     out = StepBuffers.allocate(env.env_spec, 3)
     env.start(0, out)
@@ -131,7 +131,7 @@ def test_envs_that_move_together_cannot_rest() -> None:
         env.recv(1, None, out)
 
 
-def test_held_transitions_can_be_waited_for_before_a_new_start() -> None:
+def test_held_transitions_can_be_received_before_a_new_start() -> None:
     env: Any = adapt(NextStepOnly("CartPole-v1", 3, limit=4))
     out = StepBuffers.allocate(env.env_spec, 3)
     env.start(0, out)
@@ -140,7 +140,7 @@ def test_held_transitions_can_be_waited_for_before_a_new_start() -> None:
         env.send(np.array([0, 1, 0]), everybody)
         assert list(env.recv(1, None, out)) == [0, 1, 2]
     env.send(np.array([0, 1, 0]), everybody)
-    # All of them end at once, so that the step after is needed to complete any of them.
+    # All of them end together, so the next step is needed to complete any of them.
     assert list(env.recv(1, None, out)) == [0, 1, 2]
     assert out.truncated.all()
     with pytest.raises(BriskError, match="nothing was sent"):
@@ -164,14 +164,14 @@ def test_a_pool_gives_the_same_transitions(member: str) -> None:
     assert pool.closed == 1
 
 
-def test_a_pool_that_answers_in_part_is_refused() -> None:
+def test_a_pool_that_returns_partial_batches_is_an_error() -> None:
     pool = Pool("CartPole-v1", 4, 0)
     pool.config["batch_size"] = 2
     with pytest.raises(ConfigError, match="batch_size = num_envs"):
         adapt(pool)
 
 
-def test_a_restored_vector_environment_begins_anew() -> None:
+def test_a_restored_vector_environment_begins_new_episodes() -> None:
     env: Any = adapt(sync_vector("CartPole-v1", 3, AutoresetMode.SAME_STEP))
     out = StepBuffers.allocate(env.env_spec, 3)
     env.start(5, out)
@@ -196,13 +196,13 @@ class Broken(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 @pytest.mark.parametrize(
-    ("obs", "reward", "told"),
+    ("obs", "reward", "message"),
     [
         (np.array([0, np.nan, 0, 0], np.float32), 1.0, "Environment 1 .* not finite"),
         (np.zeros(4, np.float32), float("inf"), "Environment 1 returned the reward inf"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_refused(obs: Any, reward: float, told: str) -> None:
+def test_invalid_values_are_an_error(obs: Any, reward: float, message: str) -> None:
     from gymnasium.vector import SyncVectorEnv
 
     makers = [
@@ -212,17 +212,17 @@ def test_what_cannot_be_learnt_from_is_refused(obs: Any, reward: float, told: st
     env = adapt(SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP))
     out = StepBuffers.allocate(env.env_spec, 2)
     env.start(0, out)
-    with pytest.raises(EnvStepError, match=told):
+    with pytest.raises(EnvStepError, match=message):
         env.step_into(np.zeros(2, np.int64), out)
 
 
-def test_single_environments_and_other_objects_are_refused() -> None:
+def test_single_environments_and_other_objects_are_an_error() -> None:
     for wrong in (gymnasium.make("CartPole-v1"), object()):
         with pytest.raises(ConfigError, match="must be a gymnasium"):
             adapt(wrong)
 
 
-def test_ours_pass_unchanged_unless_they_reset_another_way() -> None:
+def test_our_environments_are_used_directly_unless_their_autoreset_mode_differs() -> None:
     from briskrl.envs.snake.env import SnakeVecEnv
 
     env = SnakeVecEnv(4)

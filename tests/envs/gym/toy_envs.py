@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 
 class World(gymnasium.Env[Any, Any]):
-    """A counter that ends by chance; subclasses choose spaces and what is seen."""
+    """A counter that ends at random; subclasses choose spaces and observations."""
 
     observation_space: spaces.Space[Any] = spaces.Box(-1, 1, (2,), np.float32)
     action_space: spaces.Space[Any] = spaces.Discrete(3)
@@ -19,19 +19,19 @@ class World(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         self.at = float(self.np_random.random())
         self.count = 0
-        return self.see(), self.tell()
+        return self.observe(), self.info()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         assert self.action_space.contains(action), action
         self.count += 1
         self.at = float(self.np_random.random())
         reward = self.at + float(np.sum(action))
-        return self.see(), reward, self.at < 0.1, False, self.tell()
+        return self.observe(), reward, self.at < 0.1, False, self.info()
 
-    def see(self) -> Any:
+    def observe(self) -> Any:
         return np.array([self.at, self.count / 100], np.float32)
 
-    def tell(self) -> dict[str, Any]:
+    def info(self) -> dict[str, Any]:
         return {}
 
 
@@ -44,7 +44,7 @@ class DictWorld(World):
         }
     )
 
-    def see(self) -> Any:
+    def observe(self) -> Any:
         return {
             "a": np.array([[self.at, 0.25], [self.count / 100, -1]]),
             "b": np.int64(5 + self.count % 3),
@@ -64,9 +64,9 @@ class ImageWorld(World):
 
     def render(self) -> Any:
         assert self.render_mode == "rgb_array"
-        return self.see().repeat(8, axis=0).repeat(8, axis=1)
+        return self.observe().repeat(8, axis=0).repeat(8, axis=1)
 
-    def see(self) -> Any:
+    def observe(self) -> Any:
         image = np.zeros((4, 5, 3), np.uint8)
         image[self.count % 4, self.count % 5, self.count % 3] = 1 + int(self.at * 200)
         return image
@@ -81,17 +81,17 @@ class ShiftedWorld(World):
 
 
 class MaskInfoWorld(World):
-    """Tells legal actions in its infos."""
+    """Provides action masks in its infos."""
 
     def legal(self) -> np.ndarray:
         return np.array([True, self.count % 2 == 0, False], np.int8)
 
-    def tell(self) -> dict[str, Any]:
+    def info(self) -> dict[str, Any]:
         return {"action_mask": self.legal()}
 
 
 class MaskMethodWorld(MaskInfoWorld):
-    def tell(self) -> dict[str, Any]:
+    def info(self) -> dict[str, Any]:
         return {}
 
     def action_masks(self) -> np.ndarray:
@@ -99,7 +99,7 @@ class MaskMethodWorld(MaskInfoWorld):
 
 
 class FaultyWorld(World):
-    """Does something wrong in its fifth step."""
+    """Fails in its fifth step."""
 
     def __init__(self, fault: str = "raise") -> None:
         self.fault = fault
@@ -123,7 +123,7 @@ class FaultyWorld(World):
 
 
 class HiddenWorld(World):
-    """Keeps what decides its future in an object that cannot be copied as data."""
+    """Keeps part of its state in an object that cannot be saved as data."""
 
     class Memory:
         def __init__(self) -> None:
@@ -137,23 +137,23 @@ class HiddenWorld(World):
             self.memory.value = 0.0
         return super().reset(seed=seed, options=options)
 
-    def see(self) -> Any:
+    def observe(self) -> Any:
         self.memory.value += 0.001
         return np.array([self.at, self.memory.value], np.float32)
 
 
 class GlobalWorld(World):
-    """Looks copyable, but its observations come from a counter outside of it."""
+    """Seems to be restorable, but its observations come from a counter outside of it."""
 
     seen: ClassVar[list[int]] = [0]
 
-    def see(self) -> Any:
+    def observe(self) -> Any:
         self.seen[0] += 1
         return np.array([self.at, self.seen[0] % 97 / 97], np.float32)
 
 
 class SpeakingWorld(HiddenWorld):
-    """As hidden, but tells its state itself."""
+    """Like HiddenWorld, but with get_state and set_state."""
 
     def get_state(self) -> dict[str, Any]:
         return {"memory": self.memory.value, "at": self.at, "count": self.count}

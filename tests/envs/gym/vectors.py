@@ -1,4 +1,4 @@
-"""Vector environments as their authors document them, over environments of known behaviour."""
+"""Vector environments that behave as documented by their libraries, over known environments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from tests.envs.gym import toy_envs as worlds
+from tests.envs.gym import toy_envs
 
 
 def single(member: str, limit: int) -> gymnasium.Env[Any, Any]:
@@ -16,13 +16,13 @@ def single(member: str, limit: int) -> gymnasium.Env[Any, Any]:
 
 
 def sync_vector(member: str, num_envs: int, mode: AutoresetMode, limit: int = 9) -> SyncVectorEnv:
-    assert worlds.WORLDS
+    assert toy_envs.WORLDS
     makers = [lambda: single(member, limit)] * num_envs
     return SyncVectorEnv(makers, autoreset_mode=mode)
 
 
 class NextStepOnly(VectorEnv[Any, Any, Any]):
-    """A vector environment that resets in the next step and cannot be told to do it earlier."""
+    """A vector environment that resets in the next step and has no reset mask."""
 
     def __init__(self, member: str, num_envs: int, limit: int = 9) -> None:
         self.inner = sync_vector(member, num_envs, AutoresetMode.NEXT_STEP, limit)
@@ -44,7 +44,7 @@ class NextStepOnly(VectorEnv[Any, Any, Any]):
 
 
 class Pool:
-    """EnvPool's documented synchronous behaviour.
+    """EnvPool's documented synchronous mode.
 
     `reset(env_id)` resets the named envs; stepping an env whose episode has ended resets it and
     ignores the action; results come in the order of finishing and info["env_id"] names them.

@@ -1,4 +1,4 @@
-"""The compiled CartPole against Gymnasium's own and against the sync backend, bit for bit."""
+"""The compiled CartPole is bit-identical to Gymnasium's own and to the sync backend."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def compiled(factory: EnvFactory, num_envs: int, **options: Any) -> GymCompiledE
 
 
 def some_balance(obs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Actions with which a third of the carts balance, a third rolls away, and others fall."""
+    """Actions with which a third of the carts balances, a third rolls away and a third falls."""
     pushes = np.stack(
         [
             heuristic_actions(obs),
@@ -53,8 +53,8 @@ def some_balance(obs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize("member", ["CartPole-v1", "CartPole-v0"])
-def test_long_episodes_are_gymnasiums_to_the_bit(member: str) -> None:
-    """Against Gymnasium's whole environment, its own time limit included, restarted by hand."""
+def test_long_episodes_are_bit_identical_to_gymnasium(member: str) -> None:
+    """Against Gymnasium's whole environment with its own time limit, reset by hand."""
     num_envs, rng = 12, np.random.default_rng(0)
     theirs = [gymnasium.make(member) for _ in range(num_envs)]
     with closing(compiled(EnvFactory(member), num_envs)) as ours:
@@ -66,8 +66,8 @@ def test_long_episodes_are_gymnasiums_to_the_bit(member: str) -> None:
         for _ in range(1200):
             actions = some_balance(out.obs, rng)
             ours.step_into(actions, out)
-            told = [env.step(action)[:4] for env, action in zip(theirs, actions, strict=True)]
-            obs, reward, terminated, truncated = map(np.stack, zip(*told, strict=True))
+            results = [env.step(action)[:4] for env, action in zip(theirs, actions, strict=True)]
+            obs, reward, terminated, truncated = map(np.stack, zip(*results, strict=True))
             ended = terminated | truncated
             causes += [(abs(obs[ended, 0]) > 2.4).sum(), terminated.sum(), truncated.sum()]
             np.testing.assert_array_equal(out.final_obs[ended], obs[ended])
@@ -89,7 +89,7 @@ def test_long_episodes_are_gymnasiums_to_the_bit(member: str) -> None:
     sutton_barto=st.sampled_from([None, False, True, 1, 0, "yes"]),
     played=st.integers(0, 2**32),
 )
-def test_settings_seeds_and_records_are_those_of_the_sync_backend(
+def test_settings_seeds_and_episode_records_equal_the_sync_backend(
     num_envs: int, seed: int, max_steps: int | None, sutton_barto: Any, played: int
 ) -> None:
     arguments = {} if sutton_barto is None else {"sutton_barto_reward": sutton_barto}
@@ -108,7 +108,7 @@ def test_settings_seeds_and_records_are_those_of_the_sync_backend(
         assert_same_rows(dict(ours.get_state()), dict(theirs.get_state()))
 
 
-def test_a_state_goes_to_other_backends_and_back() -> None:
+def test_a_state_can_move_between_backends() -> None:
     spec = PLAIN.spec()
     actions = random_actions(spec, 90, 5)
     out = StepBuffers.allocate(spec, 5)
@@ -133,14 +133,14 @@ def test_a_state_goes_to_other_backends_and_back() -> None:
 
 
 def changed(state: Any, **changes: Any) -> dict[str, Any]:
-    """A state whose first record is another."""
+    """A state with a changed first environment."""
     texts = unpack_states(state["envs"])
     texts[0] = replace(EnvState.from_text(texts[0]), **changes).to_text()
     return {"envs": pack_states(texts), "obs": state["obs"]}
 
 
-def test_a_state_with_other_physics_is_refused() -> None:
-    """The sync backend would go on with the saved gravity; compiled code has one of its own."""
+def test_a_state_with_other_physics_is_an_error() -> None:
+    """The sync backend would use the saved gravity; compiled code has a fixed one."""
     with closing(compiled(PLAIN, 2)) as env:
         env.start(1, StepBuffers.allocate(env.env_spec, 2))
         state = env.get_state()
@@ -155,7 +155,7 @@ def test_a_state_with_other_physics_is_refused() -> None:
         other.set_state(state)
 
 
-def test_where_no_state_was_saved_the_same_new_episode_begins_as_with_sync() -> None:
+def test_without_a_saved_state_new_episodes_equal_the_sync_backend() -> None:
     with closing(compiled(PLAIN, 3)) as ours, closing(GymSyncEnv(PLAIN, 3, PLAIN.spec())) as sync:
         out, other = (StepBuffers.allocate(ours.env_spec, 3) for _ in range(2))
         sync.start(8, out)
@@ -171,7 +171,7 @@ def test_where_no_state_was_saved_the_same_new_episode_begins_as_with_sync() -> 
         assert_same_rows(dict(ours.get_state()), dict(sync.get_state()))
 
 
-def test_an_action_that_is_none_is_refused_with_the_environments_number() -> None:
+def test_an_invalid_action_is_an_error_that_names_the_environment() -> None:
     with closing(compiled(PLAIN, 4)) as env:
         out = StepBuffers.allocate(env.env_spec, 4)
         env.start(1, out)
@@ -181,7 +181,7 @@ def test_an_action_that_is_none_is_refused_with_the_environments_number() -> Non
         env.step_into(np.array([0, 1, 1, 0]), out)
 
 
-def test_gymnasiums_reset_and_step_follow_seeds_and_masks() -> None:
+def test_reset_and_step_of_gymnasiums_api_use_seeds_and_masks() -> None:
     with closing(compiled(PLAIN, 3)) as env:
         one = gymnasium.make("CartPole-v1")
         seeds = [7, 9, 11]
@@ -197,8 +197,8 @@ def test_gymnasiums_reset_and_step_follow_seeds_and_masks() -> None:
         np.testing.assert_array_equal(unseeded[1], one.reset()[0])
 
 
-def test_what_is_drawn_is_gymnasiums_own_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gymnasium draws with a package that need not be here, so its pictures are replaced."""
+def test_frames_are_rendered_by_gymnasium(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gymnasium renders with an optional package, so its renderer is replaced."""
     monkeypatch.setattr(CartPoleEnv, "render", lambda self: (self.render_mode, *self.state))
     with (
         closing(compiled(PLAIN, 2)) as ours,

@@ -1,4 +1,4 @@
-"""NumPy's random numbers and the C library's sines inside kernels, against NumPy itself."""
+"""Random numbers and sines in kernels are bit-identical to NumPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def upper_half(a, b):
 
 
 @given(words, words)
-def test_the_upper_half_of_a_product_is_that_of_whole_numbers(a: int, b: int) -> None:
+def test_high_word_is_the_upper_half_of_the_product(a: int, b: int) -> None:
     assert int(upper_half(np.uint64(a), np.uint64(b))) == a * b >> 64
 
 
@@ -31,7 +31,7 @@ def test_the_upper_half_of_a_product_is_that_of_whole_numbers(a: int, b: int) ->
     st.floats(-1e9, 1e9),
     st.floats(0, 1e9),
 )
-def test_uniform_draws_are_numpys_from_any_state(
+def test_uniform_draws_equal_numpy_from_any_state(
     state: int, half_inc: int, low: float, width: float
 ) -> None:
     inc, high = 2 * half_inc + 1, low + width
@@ -57,8 +57,8 @@ def compiled_sines(angles, sines, cosines):
         sines[i], cosines[i] = math.sin(angles[i]), math.cos(angles[i])
 
 
-def test_sines_of_compiled_code_are_numpys_to_the_bit() -> None:
-    """Over the angles of CartPole's episodes, dense, and far beyond."""
+def test_compiled_sines_are_bit_identical_to_numpy() -> None:
+    """Densely over the angles of CartPole's episodes, and far beyond."""
     rng = np.random.default_rng(1)
     for widest in (1e-5, 0.25, 0.5, 50.0):
         angles = rng.uniform(-widest, widest, 500_000)
@@ -67,6 +67,6 @@ def test_sines_of_compiled_code_are_numpys_to_the_bit() -> None:
         np.testing.assert_array_equal(sines, np.sin(angles))
         np.testing.assert_array_equal(cosines, np.cos(angles))
         few = angles[:5000]
-        # Gymnasium asks for one at a time.
+        # Gymnasium computes one at a time.
         np.testing.assert_array_equal(sines[:5000], [np.sin(angle) for angle in few])
         np.testing.assert_array_equal(cosines[:5000], [np.cos(angle) for angle in few])
