@@ -6,12 +6,13 @@ over it, on several threads where that pays. `native.NativeVecEnv` adds Gymnasiu
 
 from __future__ import annotations
 
+import os
 import weakref
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import gymnasium
 import numpy as np
@@ -27,16 +28,22 @@ from briskrl.core.types import (
     StepBuffers,
     action_layout,
 )
-from briskrl.envs.crew import CAN_SHARE, Crew, new_mailbox
 from briskrl.envs.episode_log import EpisodeLog
 from briskrl.envs.kernels.step_loop import StepKernels, StepMode
 from briskrl.envs.seeding import Seeds, seed_rows
 from briskrl.envs.validation import check_buffers
+from briskrl.parallel.kernels.queue import new_queue
+from briskrl.parallel.thread_pool import ThreadPool
 
 SMALLEST_PARALLEL_BATCH = 1000
 """With fewer envs, waking threads costs more than they save."""
 CHUNKS_PER_LANE = 16
 """Threads take chunks of envs one after another, so that a disturbed core does fewer of them."""
+CAN_SHARE = hasattr(os, "sched_yield")
+"""Whether compiled code can yield its core while it waits."""
+SPINS = 300
+"""Checks for work before a thread sleeps, some hundred microseconds in all: waking it can take
+longer than a step."""
 
 
 class BatchMemory(NamedTuple):
@@ -84,7 +91,7 @@ class NativeBatch:
         cuts = [num_envs * chunk // chunks for chunk in range(chunks + 1)]
         self._bounds = list(pairwise(cuts))
         self._log = EpisodeLog(self._bounds)
-        self._crew: Crew | None = None
+        self._threads: StepThreads | None = None
         self._own = StepBuffers.allocate(env_spec, num_envs)
         self._actions = np.zeros((num_envs, *action_layout(env_spec)[0]), np.int64)
         self._checked: StepBuffers | None = None
@@ -191,8 +198,8 @@ class NativeBatch:
 
     def close_extras(self, **kwargs: object) -> None:
         """Stop the threads."""
-        if self._crew is not None:
-            self._crew.stop()
+        if self._threads is not None:
+            self._threads.stop()
 
     def _seed(self, seed: Seeds, which: Bools) -> None:
         """Give the envs `which` (N,) new random states where there is a seed."""
@@ -238,17 +245,85 @@ class NativeBatch:
                 mode,
             )
             return
-        if self._crew is None:
-            self._crew = self._start_threads()
-        self._crew.run(actions, out, mode)
+        if self._threads is None:
+            self._threads = self._start_threads()
+        self._threads.run(actions, out, mode)
 
-    def _start_threads(self) -> Crew:
-        mailbox = new_mailbox(self._lanes, len(self._bounds))
+    def _start_threads(self) -> StepThreads:
+        queue = new_queue(self._lanes, len(self._bounds))
         bounds = np.array([0, *(high for _, high in self._bounds)], np.int64)
         # Bound to arrays and not to this object, which threads must not keep alive.
         parallel_step = partial(
-            self.kernels.parallel_step, self._params, self._state, self._log.rows, mailbox, bounds
+            self.kernels.parallel_step, self._params, self._state, self._log.rows, queue, bounds
         )
-        crew = Crew(self._lanes, parallel_step, self._actions, self._own)
-        weakref.finalize(self, crew.stop)
-        return crew
+        threads = StepThreads(self._lanes, parallel_step, self._actions, self._own)
+        weakref.finalize(self, threads.stop)
+        return threads
+
+
+class ParallelStep(Protocol):
+    """A family's `parallel_step` kernel, bound to its memory, queue and bounds."""
+
+    def __call__(
+        self,
+        lane: int,
+        mode: int,
+        spins: int,
+        actions: Array,
+        obs: Array,
+        reward: Array,
+        terminated: Array,
+        truncated: Array,
+        final_obs: Array,
+    ) -> None:
+        """Lane 0: post a pass and finish it with the others. Others: help for a while."""
+        ...
+
+
+class StepThreads:
+    """Runs passes in the calling thread and in threads of a pool.
+
+    A thread that has taken no chunk is not waited for, so a sleeping or descheduled thread delays
+    no pass.
+
+    Args:
+        num_lanes: Threads, including the caller.
+        parallel_step: What they run.
+        actions: An array with the dtype and shape of later passes.
+        out: Buffers with the dtypes and shapes of later passes.
+    """
+
+    def __init__(
+        self, num_lanes: int, parallel_step: ParallelStep, actions: Ints, out: StepBuffers
+    ) -> None:
+        self._parallel_step = parallel_step
+
+        def work(lane: int) -> None:
+            _take_part(parallel_step, lane, 0, actions, out)
+
+        self._pool = ThreadPool(num_lanes - 1, work, name="brisk-lane")
+
+    def run(self, actions: Ints, out: StepBuffers, mode: int) -> None:
+        """Run one pass over all chunks."""
+        self._pool.wake()
+        _take_part(self._parallel_step, 0, mode, actions, out)
+
+    def stop(self) -> None:
+        """End the threads; may be called twice, and passes can still run afterwards."""
+        self._pool.stop()
+
+
+def _take_part(
+    parallel_step: ParallelStep, lane: int, mode: int, actions: Ints, out: StepBuffers
+) -> None:
+    parallel_step(
+        lane,
+        mode,
+        SPINS,
+        actions,
+        out.obs,
+        out.reward,
+        out.terminated,
+        out.truncated,
+        out.final_obs,
+    )

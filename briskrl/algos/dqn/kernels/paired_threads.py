@@ -13,13 +13,12 @@ from briskrl.compiler.atomics import (
     compare_exchange,
     cycles,
     sched_yield,
-    usleep,
-    yield_core,
 )
 from briskrl.compiler.jit import helper, inline_helper, kernel
 from briskrl.compiler.math import flush_denormals, restore_denormals
 from briskrl.compiler.packed_args import unpack
 from briskrl.fused.kernels.packing import copy_numbers
+from briskrl.parallel.kernels.spin_wait import back_off, spin_or_nap
 
 (
     ROUND,
@@ -43,9 +42,10 @@ from briskrl.fused.kernels.packing import copy_numbers
 
 ROUND counts paired updates; MAIN_STARTED, MAIN_DONE and HELPER_DONE are the last rounds that the
 threads have reached. UPDATE is the index of the update in the batch. BACKOFF is the number of
-updates to do alone after the helper was late. STEPS counts optimizer steps; after REPLICA_STEPS of
-them the helper's replica is up to date. HELPER is the helper's state; LEAVE asks it to return. The
-last four belong to `update_cost_model`."""
+updates to do alone after the helper was late; NEXT_BACKOFF and NEXT_UNPAIRED follow their counters,
+as `back_off` requires. STEPS counts optimizer steps; after REPLICA_STEPS of them the helper's
+replica is up to date. HELPER is the helper's state; LEAVE asks it to return. The last four belong
+to `update_cost_model`."""
 
 ABSENT, READY, BUSY = range(3)
 """States of the helper."""
@@ -58,8 +58,8 @@ MIN_UNPAIRED, MAX_UNPAIRED = 64, 1024
 """Updates that are done alone while a pair takes longer than one thread; doubled likewise."""
 SOLO_PERIOD = 512
 """Every SOLO_PERIOD-th update is done alone to measure what that costs."""
-SPIN_LIMIT, NAP_US = 2000, 50
-"""Polls without work before the helper sleeps between polls, and for how many microseconds."""
+SPIN_LIMIT = 2000
+"""Polls without work before the helper sleeps between polls."""
 
 
 @helper
@@ -74,14 +74,6 @@ def sync_replica(context, replica):
 
 
 @helper
-def back_off(mailbox):
-    """Do without the helper for a while, longer every time."""
-    updates = max(MIN_BACKOFF, mailbox[NEXT_BACKOFF])
-    mailbox[BACKOFF] = updates
-    mailbox[NEXT_BACKOFF] = min(2 * updates, MAX_BACKOFF)
-
-
-@helper
 def try_pair(context, replica):
     """Whether the helper takes part in the next update; if so, its replica is up to date."""
     mailbox = context.mailbox
@@ -92,7 +84,7 @@ def try_pair(context, replica):
     while mailbox[BACKOFF] == 0 and atomic_load(mailbox, HELPER) == BUSY:
         # It is still applying the last gradient.
         if cycles() - begin > LOST_CYCLES:
-            back_off(mailbox)
+            back_off(mailbox, BACKOFF, MIN_BACKOFF, MAX_BACKOFF)
         sched_yield()
     if mailbox[BACKOFF] > 0 or not compare_exchange(mailbox, HELPER, READY, BUSY):
         mailbox[BACKOFF] = max(0, mailbox[BACKOFF] - 1)
@@ -125,8 +117,7 @@ def update_cost_model(mailbox, paired, took):
     if paired:
         mailbox[NEXT_UNPAIRED] = max(MIN_UNPAIRED, mailbox[NEXT_UNPAIRED] - 1)
         if mailbox[PAIRED_COST] > mailbox[SOLO_COST]:
-            mailbox[UNPAIRED] = mailbox[NEXT_UNPAIRED]
-            mailbox[NEXT_UNPAIRED] = min(2 * mailbox[NEXT_UNPAIRED], MAX_UNPAIRED)
+            back_off(mailbox, UNPAIRED, MIN_UNPAIRED, MAX_UNPAIRED)
             mailbox[PAIRED_COST] = 0
 
 
@@ -165,7 +156,7 @@ def paired_gradient(context, workspaces, k):
     while atomic_load(mailbox, HELPER_DONE) < number:
         sched_yield()
     if cycles() - begin > LOST_CYCLES:
-        back_off(mailbox)
+        back_off(mailbox, BACKOFF, MIN_BACKOFF, MAX_BACKOFF)
     else:
         mailbox[NEXT_BACKOFF] -= 1
     return side
@@ -207,9 +198,6 @@ def help_until(task, signs, at, end, patience):
             if compare_exchange(mailbox, HELPER, READY, ABSENT):
                 break
         else:
-            polls += 1
-            if polls >= SPIN_LIMIT or mailbox[BACKOFF] > 0:
-                usleep(NAP_US)
-            elif yield_core():
-                polls = max(polls, SPIN_LIMIT)
+            limit = 0 if mailbox[BACKOFF] > 0 else SPIN_LIMIT
+            polls = max(polls + 1, spin_or_nap(polls, limit))
     restore_denormals(control)

@@ -48,7 +48,7 @@ def assert_same_play(pair: list[tuple[SnakeVecEnv, StepBuffers]], num_steps: int
 
 
 @pytest.mark.parametrize("threads", [2, 5])
-def test_every_game_is_stepped_once_per_pass_and_logged_in_order(threads: int) -> None:
+def test_every_environment_is_stepped_once_per_pass_and_logged_in_order(threads: int) -> None:
     pair = [begun(1), begun(threads)]
     assert len(lanes()) == threads - 1
     assert_same_play(pair, 1500)
