@@ -191,7 +191,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file to write all ratios to")
     args = parser.parse_args()
     results, slower = {}, 0
-    print(f"{'new over old, above 1 is faster':78}   ratio   95 % interval")
+    print(f"{'new over old, above 1 is faster':96}   ratio   95 % interval")
     for group in args.only:
         for benchmark in groups[group](args):
             for name, comparison in compare(benchmark, args.old, args.new, args.rounds):
@@ -199,7 +199,7 @@ def main() -> int:
                 label = f"{benchmark.arguments}: {name}"
                 results[label] = {"ratio": found.ratio, "rates": comparison.rates}
                 slower += found.ratio < TOLERANCE
-                print(f"{label:78}{describe(found)}", flush=True)
+                print(f"{label:96}{describe(found)}", flush=True)
     if args.json is not None:
         args.json.write_text(json.dumps(results, indent=1))
     print(

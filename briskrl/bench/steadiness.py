@@ -204,7 +204,7 @@ class SteadinessHook:
 
 @contextmanager
 def one_core(threads: int) -> Iterator[None]:
-    """Pin this process and children started meanwhile to its current core, unless threaded."""
+    """Pin this process, and children it starts, to its current core unless it uses threads."""
     if threads > 1 or not hasattr(os, "sched_setaffinity"):
         yield
         return

@@ -52,15 +52,15 @@ def run(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         print(_help())
         return 0
-    name, words = argv[0], argv[1:]
+    name, rest = argv[0], argv[1:]
     if name not in COMMANDS:
         raise BriskError(f"Unknown benchmark {name!r}. {nearest(name, COMMANDS)}")
     if name == "env":
-        return _run_env(words)
+        return _run_env(rest)
     command = _load(name)
     if isinstance(command, TrainBenchCommand):
-        return _run_train(name, command, words)
-    return _run_plain(name, command, words)
+        return _run_train(name, command, rest)
+    return _run_plain(name, command, rest)
 
 
 def _help() -> str:
@@ -77,8 +77,8 @@ def _load(name: str) -> BenchCommand | TrainBenchCommand:
     return command
 
 
-def _run_plain(name: str, command: BenchCommand, words: list[str]) -> int:
-    args = _parser(name, command).parse(words)
+def _run_plain(name: str, command: BenchCommand, argv: list[str]) -> int:
+    args = _parser(name, command).parse(argv)
     settings: Any = build(command.settings, flag_layer(args, {"": command.settings}).values)
     return print_result(
         lambda: command.measure(settings),
@@ -87,25 +87,25 @@ def _run_plain(name: str, command: BenchCommand, words: list[str]) -> int:
     )
 
 
-def _run_env(words: list[str]) -> int:
+def _run_env(argv: list[str]) -> int:
     """Run `brisk bench env`, which also takes the options of the environment."""
-    if "wildfire" in words:
+    if "wildfire" in argv:
         from briskrl.bench.wildfire import COMMAND as WILDFIRE
 
-        words = [word for word in words if word != "wildfire"]
-        return _run_plain("env wildfire", WILDFIRE, words)
+        argv = [word for word in argv if word != "wildfire"]
+        return _run_plain("env wildfire", WILDFIRE, argv)
     from briskrl.bench.env import COMMAND, EnvBench
 
     parser = _parser("env", COMMAND, positional="ENV ")
     parser.add_argument("ENV", nargs="?", default="snake", help="environment")
-    wants_help = {"-h", "--help"} & set(words)
-    name = "snake" if wants_help else parser.parse_known_args(words)[0].ENV
+    wants_help = {"-h", "--help"} & set(argv)
+    name = "snake" if wants_help else parser.parse_known_args(argv)[0].ENV
     classes: dict[str, type] = {"": EnvBench}
     if name != "snake":
         classes["env_config"] = env_config_class(name)
         own = [flag_name(field) for field in field_hints(EnvBench)]
         add_flags(parser, classes["env_config"], section="env_config", taken=own)
-    args = parser.parse(words)
+    args = parser.parse(argv)
     layer = flag_layer(args, classes)
     bench = build(EnvBench, layer.values)
     given = [field for field in ("obs", "height", "width") if field in layer.values]
@@ -123,20 +123,20 @@ def _run_env(words: list[str]) -> int:
     )
 
 
-def _run_train(name: str, command: TrainBenchCommand, words: list[str]) -> int:
+def _run_train(name: str, command: TrainBenchCommand, argv: list[str]) -> int:
     """Run a benchmark that takes the options of `brisk train`."""
-    if "-h" in words or "--help" in words:
+    if "-h" in argv or "--help" in argv:
         print(_train_parser(name, command).format_help())
         return 0
     from briskrl.cli.train import parse_args
 
-    flags = {word.partition("=")[0] for word in words}
+    flags = {word.partition("=")[0] for word in argv}
     reserved = [flag for flag in command.reserved_flags if flag in flags]
     if reserved:
         raise ConfigError(f"brisk bench {name} does not take {reserved[0]}: leave it out.")
     if not flags & {"--config", *_names_of(command.default_flags[0])}:
-        words = [*words, *command.default_flags]
-    config, args = parse_args(words, prog=f"brisk bench {name}", own=command.settings)
+        argv = [*argv, *command.default_flags]
+    config, args = parse_args(argv, prog=f"brisk bench {name}", own=command.settings)
     settings = args.own if command.settings is not None else None
     return print_result(
         lambda: _measure_and_plot(command, config, settings),
