@@ -1,9 +1,10 @@
-"""How much arithmetic learning is: floating-point operations of the networks' products.
+"""Floating-point operations of the matrix products in acting and learning.
 
-A dense layer takes 2 * inputs * outputs operations per row forward, as many backward for its
-weights, and as many again for what it hands down, which the first layer does not. A convolution
-does so at every cell of the board and for each of its 3x3 windows. Activations, losses, noise and
-the optimizer are left out: they are what an engine should make cheap, not work to be proud of.
+A dense layer takes 2 * inputs * outputs operations per row forward, as many backward for the
+gradient of its weights, and as many again for that of its inputs, which the first layer does not
+need. A convolution does so at every cell and for each of its 3x3 windows. Activations, losses,
+noise and the optimizer are not counted: an engine should make them cheap instead of being credited
+for them.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from briskrl.nets.q_network import QNetwork
 
 @dataclass(frozen=True, slots=True)
 class Flops:
-    """Operations that a run is made of."""
+    """Floating-point operations of a run."""
 
     per_step: float
-    """Of choosing one environment's action."""
+    """Per action of one environment."""
     per_update: float
-    """Of one gradient update, with its share of what is computed for several updates at once."""
+    """Per gradient update, with its share of what is computed for several updates at once."""
 
     def total(self, steps: int, updates: int) -> float:
-        """Operations of so many transitions and updates."""
+        """Operations of `steps` transitions and `updates` updates."""
         return steps * self.per_step + updates * self.per_update
 
 
@@ -47,9 +48,9 @@ class Cost:
 
 
 def value_flops(config: DQNConfig, network: QNetwork) -> Flops:
-    """Of value learning: a batch through both networks, and through the online one backwards."""
+    """Operations of DQN: batches forward through both networks, backward through the online one."""
     cost = value_cost(network)
-    # Double DQN has the online network look at the next observations too.
+    # Double DQN evaluates the next observations with the online network, too.
     forwards = 3 if config.double else 2
     return Flops(
         per_step=cost.forward,
@@ -58,11 +59,11 @@ def value_flops(config: DQNConfig, network: QNetwork) -> Flops:
 
 
 def policy_flops(config: PPOConfig, network: ActorCritic, num_envs: int) -> Flops:
-    """Of policy learning: minibatches forward and backward, and the values of the rollouts.
+    """Operations of PPO: minibatches forward and backward, and the values of the rollouts.
 
-    Values are those of every observation of a rollout, the one after its last step included. Where
-    rollouts are reused, the policy recalls the steps of the older ones. Last observations of
-    episodes that ran out of time are left out, as their number is not known beforehand.
+    Values are computed for every observation of a rollout, including the one after its last step,
+    and log probabilities for every step of a reused rollout. Final observations of truncated
+    episodes are not counted, because their number is not known beforehand.
     """
     body = body_cost(network.policy_body)
     value_body = body if network.shared else body_cost(network.value_body)
@@ -73,23 +74,23 @@ def policy_flops(config: PPOConfig, network: ActorCritic, num_envs: int) -> Flop
     updates = config.epochs * config.minibatches(num_envs)
     steps = num_envs * config.update_steps
     learning = config.epochs * steps * (whole.forward + whole.backward)
-    valuing = num_envs * (config.update_steps + 1) * value.forward
-    recalling = steps * policy.forward * config.reuse / (1 + config.reuse)
+    values = num_envs * (config.update_steps + 1) * value.forward
+    log_probs = steps * policy.forward * config.reuse / (1 + config.reuse)
     return Flops(
         per_step=policy.forward,
-        per_update=(learning + valuing + recalling) / updates,
+        per_update=(learning + values + log_probs) / updates,
     )
 
 
 def value_cost(network: QNetwork) -> Cost:
-    """One row through a value network."""
+    """One row through a Q-network."""
     head, body = network.head, network.body
     cost = body_cost(body) + head_cost(head.advantage, body)
     return cost if head.value is None else cost + head_cost(head.value, body)
 
 
 def body_cost(body: Body) -> Cost:
-    """One row through a body, whose first layer hands nothing down."""
+    """One row through a body, whose first layer needs no gradient of its inputs."""
     if isinstance(body, MLPBody):
         return _chain(dense_cost(layer) for layer in body.linears)
     convolutions = [layer for layer in body.modules() if isinstance(layer, nn.Conv2d)]
@@ -101,7 +102,7 @@ def body_cost(body: Body) -> Cost:
 
 
 def head_cost(head: nn.Module, body: Body) -> Cost:
-    """One row through a head; those of cells work on every one of them."""
+    """One row through a head; heads of cells are applied to every cell."""
     if isinstance(head, CellHead) and isinstance(body, FCNBody):
         each = dense_cost(head.mix) + dense_cost(head.out)
         board = dense_cost(head.context)
@@ -112,14 +113,14 @@ def head_cost(head: nn.Module, body: Body) -> Cost:
 
 
 def dense_cost(layer: nn.Module) -> Cost:
-    """One row through a dense layer, noisy or not, that hands down to another."""
+    """One row through a dense layer, noisy or not, that is not the first."""
     weight = layer.weight
     assert isinstance(weight, nn.Parameter)
     return _cost(weight.numel())
 
 
 def _cost(products: int) -> Cost:
-    """A product and a sum are two operations; weights and inputs each have a gradient."""
+    """Two operations per multiply-add; backward has one gradient for weights and one for inputs."""
     return Cost(2 * products, 4 * products)
 
 

@@ -1,4 +1,14 @@
-"""Losses and targets as pure functions: tensors in, tensor out.
+"""Losses and targets in torch, as pure functions: tensors in, tensor out.
+
+The torch engines use these. The fused engine computes the same losses, with their gradients written
+out, in compiled code; change both together:
+
+| here | compiled counterpart |
+| --- | --- |
+| `surrogate`, `value_error`, `PolicyTerms` | `ppo/kernels/loss.py`: `ppo_loss_grad` |
+| `td_target` | `dqn/kernels/td_update.py`: `compute_targets` |
+| `huber`, `cross_entropy` | `dqn/kernels/td_update.py`: `dqn_loss_grad` |
+| `project_distribution` | `dqn/kernels/heads.py`: `project` |
 
 Shapes: B transitions, A actions, Z atoms of a return distribution.
 """
@@ -13,7 +23,7 @@ from torch.nn import functional
 
 
 def legal_values(values: Tensor, mask: Tensor | None, illegal: float = -torch.inf) -> Tensor:
-    """Action values (B, A), illegal ones replaced; a row without legal actions is left alone."""
+    """Action values (B, A) with illegal ones replaced; rows without any are unchanged."""
     if mask is None:
         return values
     usable = mask | ~mask.any(1, keepdim=True)
@@ -21,39 +31,40 @@ def legal_values(values: Tensor, mask: Tensor | None, illegal: float = -torch.in
 
 
 def td_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
-    """The bootstrapped return (B,); a discount of 0 marks a terminal end."""
+    """The TD target (B,): reward + discount * next_value; the discount is 0 after termination."""
     return reward + discount * next_value
 
 
 def huber(prediction: Tensor, target: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Weighted mean of the Huber loss with threshold 1: quadratic inside, linear outside."""
+    """Weighted mean of the Huber loss with threshold 1, see `dqn_loss_grad`."""
     if weight is None:
         return functional.smooth_l1_loss(prediction, target)
     return (functional.smooth_l1_loss(prediction, target, reduction="none") * weight).mean()
 
 
 def large_margin(values: Tensor, taught: Tensor, margin: float) -> Tensor:
-    """How much less than `margin` the teacher's actions lead (B,), at least 0 (Hester 2018, eq. 2).
+    """The large-margin loss (B,) of learning from demonstrations (DQfD, Hester 2018, equation 2).
 
-    All actions are compared with, illegal ones too: nobody knows any more what was legal then, and
-    it does no harm to think little of what cannot be done. Of several actions taken at once each
-    should lead those that were not; the mean of what they lack is given.
+    It is 0 where the value of the teacher's action exceeds all others by `margin`, otherwise the
+    difference that is missing. All other actions are compared, illegal ones too: the replay buffer
+    does not hold the masks of obs, and low values of illegal actions do no harm. If the teacher
+    takes several actions at once, each has to exceed those not taken, and the mean is returned.
 
     Args:
         values: (B, A) of all actions.
         taught: (B, 1) or (B, k) actions of the teacher, -1 for none.
-        margin: The lead that is asked for.
+        margin: By how much the teacher's action should exceed the others.
     """
     at = taught.clamp(min=0)
-    chosen = torch.zeros_like(values).scatter_add(1, at, (taught >= 0).to(values.dtype)) > 0
-    rival = (values + margin).masked_fill(chosen, -torch.inf).amax(1, keepdim=True)
+    taken = torch.zeros_like(values).scatter_add(1, at, (taught >= 0).to(values.dtype)) > 0
+    rival = (values + margin).masked_fill(taken, -torch.inf).amax(1, keepdim=True)
     return mean_of_taken((rival - values.gather(1, at)).clamp(min=0), taught).squeeze(1)
 
 
 def mean_of_taken(values: Tensor, action: Tensor) -> Tensor:
-    """Mean values (B, 1) of the actions (B, k) that were taken, with their values (B, k).
+    """Mean (B, 1) of the values (B, k) of k actions (B, k) taken at once.
 
-    Places where `action` is -1 do not count; a row without actions has the mean 0.
+    Elements where `action` is -1 do not count; a row without actions has the mean 0.
     """
     real = action >= 0
     total = torch.where(real, values, 0).sum(1, keepdim=True)
@@ -63,7 +74,7 @@ def mean_of_taken(values: Tensor, action: Tensor) -> Tensor:
 def huber_of_taken(
     values: Tensor, action: Tensor, target: Tensor, weight: Tensor | None = None
 ) -> Tensor:
-    """Weighted mean over B of the mean Huber loss of each taken action's value (B, k)."""
+    """Weighted mean over B of the mean Huber loss over k actions taken at once."""
     losses = functional.smooth_l1_loss(values, target.expand_as(values), reduction="none")
     each = mean_of_taken(losses, action)
     return each.mean() if weight is None else (each * weight).mean()
@@ -72,10 +83,10 @@ def huber_of_taken(
 def project_distribution(
     probabilities: Tensor, reward: Tensor, discount: Tensor, support: Tensor
 ) -> Tensor:
-    """The distribution of reward + discount * z put back onto the support (Bellemare 2017, eq. 7).
+    """Project the distribution of reward + discount * z onto the support (Bellemare 2017, eq. 7).
 
     Args:
-        probabilities: (B, Z) of the next state's return.
+        probabilities: (B, Z) distribution of the next state's return.
         reward: (B,).
         discount: (B,).
         support: (Z,) evenly spaced returns.
@@ -87,7 +98,7 @@ def project_distribution(
     position = torch.clamp((moved - low) / spacing, 0, atoms - 1)
     below = position.floor()
     share_above = position - below
-    # A position that is not a number must not become an index; what it moves stays NaN.
+    # NaN must not become an index; the probabilities that it moves stay NaN.
     below_index = below.nan_to_num().long()
     above_index = torch.clamp(below_index + 1, max=atoms - 1)
     projected = torch.zeros_like(probabilities)
@@ -103,45 +114,46 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTerms:
-    """The parts of the on-policy loss, one figure per step (B,)."""
+    """The terms of the PPO loss, one number per step (B,)."""
 
     policy: Tensor
+    """`surrogate`."""
     value: Tensor
-    """Squared errors."""
+    """`value_error`."""
     entropy: Tensor
     log_ratio: Tensor
-    """How the log probability of the action has moved."""
+    """New minus old log probability of the action."""
 
     def loss(self, *, value_coef: float, entropy_coef: float) -> Tensor:
-        """What is minimized, (B,)."""
+        """The PPO loss (B,) (Schulman 2017, equation 9)."""
         loss = torch.add(self.policy, self.value, alpha=value_coef)
         return torch.sub(loss, self.entropy, alpha=entropy_coef)
 
     def divergence(self) -> Tensor:
-        """Unbiased estimates of the KL divergence from the anchor, none below 0 (Schulman 2020)."""
+        """Unbiased, non-negative estimates (B,) of KL(old || new), "k3" of Schulman (2020)."""
         return torch.expm1(self.log_ratio) - self.log_ratio
 
     def clipped(self, clip: float) -> Tensor:
-        """Where the clip of the policy's step holds."""
+        """Where the probability ratio is outside the clip range (B,)."""
         return (self.log_ratio.exp() - 1).abs() > clip if clip else torch.zeros_like(self.policy)
 
 
 def surrogate(log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, clip: float) -> Tensor:
-    """The clipped policy loss (B,) (Schulman 2017, equation 7); clip 0: the policy gradient's."""
+    """The clipped surrogate loss (B,) (Schulman 2017, equation 7), or with clip 0 -A * log_prob."""
     cost = -advantage
     if clip == 0:
         return cost * log_prob
     ratio = (log_prob - old_log_prob).exp()
-    moved = ratio * cost
-    # Where the clip holds the loss is constant, so its gradient need not pass the clip.
-    held = ratio.detach().clamp(1 - clip, 1 + clip) * cost
-    return torch.where(held > moved, held, moved)
+    unclipped = ratio * cost
+    # The clipped loss is constant where it is the larger one, so it needs no gradient.
+    clipped = ratio.detach().clamp(1 - clip, 1 + clip) * cost
+    return torch.where(clipped > unclipped, clipped, unclipped)
 
 
-def value_error(value: Tensor, before: Tensor, returns: Tensor, clip: float) -> Tensor:
-    """Squared errors (B,); a clip takes the worse of value and value moved by the clip at most."""
+def value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip: float) -> Tensor:
+    """The squared value error (B,); with a clip range, the larger of it and the clipped one."""
     error = (value - returns).square()
     if clip == 0:
         return error
-    limited = before + (value - before).clamp(-clip, clip)
-    return torch.max(error, (limited - returns).square())
+    clipped = old_value + (value - old_value).clamp(-clip, clip)
+    return torch.max(error, (clipped - returns).square())

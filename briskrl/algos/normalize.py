@@ -1,4 +1,4 @@
-"""Running statistics that observations and rewards are scaled by; all of them are saved."""
+"""Running statistics for the normalization of observations and rewards; saved with a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from briskrl.core.types import Array, Rollout
 Doubles = NDArray[np.float64]
 
 _EPSILON = 1e-8
-"""Keeps the deviation of what never varied above 0."""
+"""Keeps the standard deviation of constants above 0."""
 
 
 class RunningMoments:
-    """Mean and deviation of every element of the observations seen so far, in float64."""
+    """Mean and standard deviation (float64) of every element of the observations so far."""
 
     def __init__(self, size: int) -> None:
         self.count = np.zeros(())
@@ -23,24 +23,24 @@ class RunningMoments:
         self.squares = np.zeros(size)
 
     def add(self, rows: Array) -> None:
-        """Take in rows (M, *obs)."""
+        """Add observations (M, *obs)."""
         add_rows(rows.reshape(len(rows), -1), float(self.count), self.mean, self.squares)
         self.count += len(rows)
 
     @property
     def deviation(self) -> Doubles:
-        """(size,); ones before anything was seen."""
+        """Standard deviation (size,); ones before the first observation."""
         if self.count == 0:
             return np.ones_like(self.mean)
         deviation: Doubles = np.sqrt(self.squares / self.count + _EPSILON)
         return deviation
 
     def arrays(self) -> dict[str, Array]:
-        """Copies of the state, to be saved with the policy."""
+        """Copies of the statistics, saved with the policy."""
         return {f"obs.{name}": value.copy() for name, value in self._named().items()}
 
     def load(self, arrays: dict[str, Array]) -> None:
-        """Continue from what `arrays` gave."""
+        """Restore what `arrays` returned."""
         for name, value in self._named().items():
             value[...] = arrays[f"obs.{name}"]
 
@@ -49,13 +49,13 @@ class RunningMoments:
 
 
 class RewardScale:
-    """One over the running deviation of the discounted return, as in most PPO results.
+    """One over the running standard deviation of the discounted return, as in most PPO results.
 
-    Rewards are not centred: that would change which policy is best.
+    Rewards are not centered: that would change which policy is optimal.
     """
 
     LIMIT = 10.0
-    """Scaled rewards are clipped here."""
+    """Scaled rewards are clipped to +-LIMIT."""
 
     def __init__(self, gamma: float) -> None:
         self._gamma = gamma
@@ -63,7 +63,7 @@ class RewardScale:
         self._moments = np.zeros(3)
 
     def add(self, rollout: Rollout) -> None:
-        """Take in a rollout that follows the one before without a gap."""
+        """Add a rollout that directly follows the one before."""
         steps, num_envs = len(rollout.reward) - 1, rollout.reward.shape[1]
         if len(self._returns) != num_envs:
             self._returns = np.zeros(num_envs)
@@ -78,15 +78,15 @@ class RewardScale:
 
     @property
     def factor(self) -> float:
-        """What rewards are to be multiplied by."""
+        """The factor for rewards."""
         count, _, squares = self._moments
         return float(1 / np.sqrt(squares / count + _EPSILON)) if count else 1.0
 
     def arrays(self) -> dict[str, Array]:
-        """Copies of the state."""
+        """Copies of the statistics."""
         return {"reward.returns": self._returns.copy(), "reward.moments": self._moments.copy()}
 
     def load(self, arrays: dict[str, Array]) -> None:
-        """Continue from what `arrays` gave."""
+        """Restore what `arrays` returned."""
         self._returns = arrays["reward.returns"].copy()
         self._moments[...] = arrays["reward.moments"]

@@ -1,4 +1,4 @@
-"""What a policy was trained with, and the same network in environments of another size."""
+"""The data of a trained policy, and its adaptation to environments of another size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """All that a policy is built from."""
+    """Everything a policy is built from."""
 
     config: Any
     """Settings of the algorithm."""
@@ -23,9 +23,11 @@ class Trained:
     action: ActionSpec
     arrays: dict[str, Array]
     """Parameters by name."""
+    normalizes_obs: bool = False
+    """Whether `arrays` hold statistics of observations, which are tied to their shape."""
 
     def fits(self, spec: EnvSpec) -> bool:
-        """Whether the policy can play there as it is."""
+        """Whether the policy fits environments of `spec` without changes."""
         return (self.obs.shape, self.action) == (spec.obs.shape, spec.action)
 
     def refitted(
@@ -33,26 +35,26 @@ class Trained:
         build: Callable[[Any, ArraySpec, ActionSpec, dict[str, Array]], P],
         spec: EnvSpec,
     ) -> P:
-        """The policy for environments of another size.
+        """The policy rebuilt for environments of another size.
 
         Raises:
-            ConfigError: Its network has other parameters there.
+            ConfigError: The network would have other parameters there.
         """
-        before = f"{self.obs.shape} and {_told(self.action)}"
-        now = f"{spec.obs.shape} and {_told(spec.action)}"
+        before = f"{self.obs.shape} and {_describe_actions(self.action)}"
+        now = f"{spec.obs.shape} and {_describe_actions(spec.action)}"
         problem = (
-            f"This policy was trained on observations {before}, and here they are {now}. Networks "
-            "with one output per cell (--body fcn) serve boards of any size, others do not"
+            f"This policy was trained on observations {before}, but this environment has {now}. "
+            "Only networks with one output per cell (--body fcn) work on boards of any size"
         )
-        if getattr(self.config, "normalize_obs", False) and self.obs.shape != spec.obs.shape:
-            raise ConfigError(f"{problem}; nor do those with --normalize-obs.")
+        if self.normalizes_obs and self.obs.shape != spec.obs.shape:
+            raise ConfigError(f"{problem}, and only without --normalize-obs.")
         try:
             return build(self.config, spec.obs, spec.action, self.arrays)
         except (ConfigError, ValueError) as error:
             raise ConfigError(f"{problem}: {error}") from error
 
 
-def _told(action: ActionSpec) -> str:
+def _describe_actions(action: ActionSpec) -> str:
     if isinstance(action, DiscreteSpec):
         return f"{action.n} actions"
     if isinstance(action, BoxSpec):

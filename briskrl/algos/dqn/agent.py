@@ -1,7 +1,12 @@
-"""DQN and everything Rainbow adds to it, as options of one algorithm.
+"""DQN and all extensions of Rainbow, as options of one algorithm.
 
-What is here does not depend on who computes: the networks, the optimizer, when the target network
-is refreshed, how much is explored, and the state. The engines compute.
+Where to find the steps of the algorithm:
+
+- TD targets and loss: `torch_engine.py` with `briskrl.algos.losses` in torch,
+  `kernels/td_update.py` compiled.
+- Epsilon-greedy actions: `exploration.py`, `kernels/act.py`.
+- Replay: `briskrl.memory.replay`, `briskrl.memory.prioritized`.
+- How many updates are done and when: `briskrl.training.update_schedule`.
 """
 
 from __future__ import annotations
@@ -33,6 +38,144 @@ from briskrl.nets.bodies import MLPBody
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat_parameters import FlatParameters, load_parameters, parameters_of
 from briskrl.nets.safe_adam import SafeAdam
+
+
+class DQN:
+    """Deep Q-learning (Mnih 2015) with the extensions of Rainbow as options.
+
+    The extensions, each a field of DQNConfig; Rainbow (Hessel 2018,
+    https://arxiv.org/abs/1710.02298) is all of them together:
+
+    - `double`: the online network chooses the next action (van Hasselt 2016,
+      https://arxiv.org/abs/1509.06461).
+    - `dueling`: separate value and advantage heads (Wang 2016, https://arxiv.org/abs/1511.06581).
+    - `prioritized`: prioritized experience replay (Schaul 2016, https://arxiv.org/abs/1511.05952).
+    - `n_step`: n-step returns (Sutton 1988).
+    - `noisy`: noisy layers instead of epsilon (Fortunato 2018, https://arxiv.org/abs/1706.10295).
+    - `atoms`: a distribution of returns, C51 (Bellemare 2017, https://arxiv.org/abs/1707.06887).
+
+    This class holds what does not depend on the engine: networks, optimizer, the schedules of
+    epsilon and of the target network, and the saved state.
+
+    Args:
+        config: Settings.
+        spec: Observations and actions of the environments.
+        streams: Random streams; uses "explore", and derives weights and noise from the seed.
+        compute: Device, precision, threads and the engine asked for.
+    """
+
+    def __init__(
+        self, config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Compute
+    ) -> None:
+        self.config = config
+        self.model = _build_model(config, spec, streams, compute)
+        explore = _explorer(spec, streams)
+        self._explore, self._compute = explore, compute
+        self._inputs = spec.obs.size
+        self._cloning_engine: DQNEngine | None = None
+        self._compiled_updates: DQNCompiledUpdates | None = None
+        self.engines: Engines[DQNEngine] = Engines(
+            compute,
+            torch=lambda: TorchDQNEngine(self.model, explore, compute),
+            fused=self._build_fused,
+            refusal=_fused_refusal(self.model),
+        )
+        self.updates = 0
+        """Gradient updates done so far."""
+        self._last_sync_step = 0
+
+    def _build_fused(self) -> FusedDQNEngine:
+        compute = self._compute
+        engine = FusedDQNEngine(
+            self.model,
+            self._explore,
+            self._inputs,
+            threads=compute.threads,
+            overlap=compute.overlap,
+        )
+        self._compiled_updates = DQNCompiledUpdates(self, engine)
+        return engine
+
+    def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
+        """Write epsilon-greedy (or noisy greedy) actions for N environments."""
+        self.engines.now.act(obs, mask, self.epsilon(counters), out.action)
+
+    def epsilon(self, counters: Counters) -> float:
+        """The current probability of a random action."""
+        config = self.config
+        return linear(
+            config.epsilon_start, config.epsilon_end, config.epsilon_steps, counters.env_steps
+        )
+
+    def update(self, batch: Batch, updates: int, counters: Counters) -> Floats:
+        """See OffPolicyAlgorithm.update."""
+        self.refresh_target_by_steps(counters)
+        engine = self._cloning_engine or self.engines.now
+        errors = engine.update(batch, updates, self.updates)
+        self.updates += updates
+        return errors
+
+    @property
+    def compiled_updates(self) -> DQNCompiledUpdates | None:
+        """The updates of the fused engine; None while torch computes, as in behavior cloning."""
+        if self._cloning_engine is not None or self.engines.name != "fused":
+            return None
+        return self._compiled_updates
+
+    @contextmanager
+    def behavior_cloning(self) -> Iterator[None]:
+        """Imitate the actions in the memory while entered, with torch on the same networks."""
+        self._cloning_engine = TorchDQNEngine(
+            self.model, self._explore, self._compute, imitates=True
+        )
+        try:
+            yield
+        finally:
+            self._cloning_engine = None
+            self.engines.now.refresh()
+
+    def flops(self, num_envs: int) -> Flops:
+        """See Algorithm.flops."""
+        return value_flops(self.config, self.model.online)
+
+    def progress(self, counters: Counters) -> dict[str, float]:
+        """Mean loss and gradient norm since the last call, and the current epsilon."""
+        engine = self._cloning_engine or self.engines.now
+        figures = {"epsilon": self.epsilon(counters), **engine.drain()}
+        return {**figures, **self.model.optimizer.drain()}
+
+    def refresh_target_by_steps(self, counters: Counters) -> None:
+        """Copy the online into the target network if `target_unit` is "steps" and it is due."""
+        if self.config.target_unit != "steps":
+            return
+        period, env_steps = self.config.target_every, counters.env_steps
+        if env_steps // period > self._last_sync_step // period:
+            self.model.copy_to_target()
+            self.engines.now.refresh_target()
+        self._last_sync_step = env_steps
+
+    def state(self) -> dict[str, State]:
+        """Networks, optimizer, noise and counters."""
+        model = self.model
+        optim = model.optimizer.state()
+        optim.arrays |= parameters_of(model.target, prefix="target.")
+        optim.arrays["noise"] = model.noise.get_state().numpy().copy()
+        optim.arrays["acting_noise"] = model.acting_noise.get_state().numpy().copy()
+        optim.scalars |= {"updates": self.updates, "last_sync_step": self._last_sync_step}
+        return {"model": State(parameters_of(model.online)), "optim": optim}
+
+    def load_state(self, state: dict[str, State]) -> None:
+        """Continue from saved networks, optimizer, noise and counters."""
+        model, optim = self.model, state["optim"]
+        load_parameters(model.online, state["model"].arrays)
+        load_parameters(model.target, optim.arrays, prefix="target.")
+        model.optimizer.load_state(optim)
+        model.noise.set_state(torch.from_numpy(optim.arrays["noise"].copy()))
+        model.acting_noise.set_state(torch.from_numpy(optim.arrays["acting_noise"].copy()))
+        self.updates = optim.scalars["updates"]
+        self._last_sync_step = optim.scalars["last_sync_step"]
+        self.engines.now.refresh()
+        self.engines.now.drain()
 
 
 def build_components(config: DQNConfig, context: BuildContext) -> OffPolicyComponents:
@@ -79,123 +222,6 @@ def _build_memory(config: DQNConfig, context: BuildContext) -> ReplayMemory:
     )
 
 
-class DQN:
-    """Value learning from replayed transitions; see DQNConfig for the options."""
-
-    def __init__(
-        self, config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Compute
-    ) -> None:
-        self.config = config
-        self.model = _build_model(config, spec, streams, compute)
-        explore = _explorer(spec, streams)
-        self._explore, self._compute = explore, compute
-        self._inputs = spec.obs.size
-        self._cloning_engine: DQNEngine | None = None
-        self._compiled_updates: DQNCompiledUpdates | None = None
-        self.engines: Engines[DQNEngine] = Engines(
-            compute,
-            torch=lambda: TorchDQNEngine(self.model, explore, compute),
-            fused=self._build_fused,
-            refusal=_fused_refusal(self.model),
-        )
-        self.updates = 0
-        """Gradient updates done so far."""
-        self._last_sync_step = 0
-
-    def _build_fused(self) -> FusedDQNEngine:
-        compute = self._compute
-        engine = FusedDQNEngine(
-            self.model,
-            self._explore,
-            self._inputs,
-            threads=compute.threads,
-            overlap=compute.overlap,
-        )
-        self._compiled_updates = DQNCompiledUpdates(self, engine)
-        return engine
-
-    def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
-        """Epsilon-greedy (or noisy greedy) actions for N environments."""
-        self.engines.now.act(obs, mask, self.epsilon(counters), out.action)
-
-    def epsilon(self, counters: Counters) -> float:
-        """Share of random actions now."""
-        config = self.config
-        return linear(
-            config.epsilon_start, config.epsilon_end, config.epsilon_steps, counters.env_steps
-        )
-
-    def update(self, batch: Batch, updates: int, counters: Counters) -> Floats:
-        """See OffPolicyAlgorithm.update."""
-        self.refresh_target_by_steps(counters)
-        engine = self._cloning_engine or self.engines.now
-        errors = engine.update(batch, updates, self.updates)
-        self.updates += updates
-        return errors
-
-    @property
-    def compiled_updates(self) -> DQNCompiledUpdates | None:
-        """The updates of the fused engine; None while torch computes, as in behavior cloning."""
-        if self._cloning_engine is not None or self.engines.name != "fused":
-            return None
-        return self._compiled_updates
-
-    @contextmanager
-    def behavior_cloning(self) -> Iterator[None]:
-        """Imitate the actions in the memory while entered, with torch on the same networks."""
-        self._cloning_engine = TorchDQNEngine(
-            self.model, self._explore, self._compute, imitates=True
-        )
-        try:
-            yield
-        finally:
-            self._cloning_engine = None
-            self.engines.now.refresh()
-
-    def flops(self, num_envs: int) -> Flops:
-        """See Algorithm.flops."""
-        return value_flops(self.config, self.model.online)
-
-    def progress(self, counters: Counters) -> dict[str, float]:
-        """Mean loss and gradient norm since the last call, and the current epsilon."""
-        engine = self._cloning_engine or self.engines.now
-        figures = {"epsilon": self.epsilon(counters), **engine.drain()}
-        return {**figures, **self.model.optimizer.drain()}
-
-    def refresh_target_by_steps(self, counters: Counters) -> None:
-        """Copy the online network into the target network if the env steps ask for it."""
-        if self.config.target_unit != "steps":
-            return
-        period, env_steps = self.config.target_every, counters.env_steps
-        if env_steps // period > self._last_sync_step // period:
-            self.model.copy_to_target()
-            self.engines.now.refresh_target()
-        self._last_sync_step = env_steps
-
-    def state(self) -> dict[str, State]:
-        """Networks, optimizer, noise and counters."""
-        model = self.model
-        optim = model.optimizer.state()
-        optim.arrays |= parameters_of(model.target, prefix="target.")
-        optim.arrays["noise"] = model.noise.get_state().numpy().copy()
-        optim.arrays["acting_noise"] = model.acting_noise.get_state().numpy().copy()
-        optim.scalars |= {"updates": self.updates, "last_sync_step": self._last_sync_step}
-        return {"model": State(parameters_of(model.online)), "optim": optim}
-
-    def load_state(self, state: dict[str, State]) -> None:
-        """Continue from saved networks, optimizer, noise and counters."""
-        model, optim = self.model, state["optim"]
-        load_parameters(model.online, state["model"].arrays)
-        load_parameters(model.target, optim.arrays, prefix="target.")
-        model.optimizer.load_state(optim)
-        model.noise.set_state(torch.from_numpy(optim.arrays["noise"].copy()))
-        model.acting_noise.set_state(torch.from_numpy(optim.arrays["acting_noise"].copy()))
-        self.updates = optim.scalars["updates"]
-        self._last_sync_step = optim.scalars["last_sync_step"]
-        self.engines.now.refresh()
-        self.engines.now.drain()
-
-
 def _explorer(spec: EnvSpec, streams: Streams) -> EpsilonGreedy:
     actions, taken, rng = num_actions(spec.action), num_taken(spec.action), streams["explore"]
     return (
@@ -207,7 +233,7 @@ def _build_model(config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Co
     device, actions = compute.device, num_actions(spec.action)
     if config.atoms > 1 and num_taken(spec.action) is not None:
         raise ConfigError(
-            "A distribution of returns (--atoms, which c51 and rainbow set) is learnt for single "
+            "A distribution of returns (--atoms, which c51 and rainbow set) is learned for single "
             "actions, but this environment takes several at once. Use --atoms 1."
         )
     init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))

@@ -1,4 +1,4 @@
-"""What computes value learning: the engines' contract, and the model they work on."""
+"""The interface of DQN engines, and the networks and optimizer they share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from briskrl.nets.safe_adam import SafeAdam
 
 @dataclass(slots=True)
 class DQNModel:
-    """Networks and optimizer of value learning, whoever computes with them."""
+    """Online and target network with their optimizer, shared by all engines."""
 
     config: DQNConfig
     online: QNetwork
@@ -25,14 +25,14 @@ class DQNModel:
     target_flat: FlatParameters
     optimizer: SafeAdam
     noise: torch.Generator
-    """Where noisy layers have their noise from while they learn."""
+    """Random generator of noisy layers in updates."""
     acting_noise: torch.Generator
-    """And while they act."""
+    """Random generator of noisy layers in acting."""
     taken: int | None = None
-    """How many actions of one set are taken at once; None for a single one."""
+    """Number k of actions taken at once (SubsetSpec); None for a single action."""
 
     def refresh_target(self, updates: int) -> None:
-        """Copy the online network into the target network if it is time after so many updates."""
+        """Copy the online into the target network if that is due after `updates` updates."""
         config = self.config
         if config.target_unit == "updates" and updates % config.target_every == 0:
             self.copy_to_target()
@@ -43,25 +43,25 @@ class DQNModel:
 
 
 class DQNEngine(Protocol):
-    """Acts and learns with the model it was built on."""
+    """Acts and learns with a DQNModel."""
 
     def refresh(self) -> None:
-        """Take notice that somebody else has changed the networks."""
+        """Read both networks again after something else has changed them."""
         ...
 
     def refresh_target(self) -> None:
-        """Take notice that somebody else has changed the target network alone."""
+        """Read the target network again after something else has changed it."""
         ...
 
     def act(self, obs: Array, mask: Bools | None, epsilon: float, out: Ints) -> None:
-        """Write actions (N,): greedy ones, random legal ones for a share epsilon."""
+        """Write epsilon-greedy actions (N,) or (N, k) for observations (N, *obs)."""
         ...
 
     def update(self, batch: Batch, updates: int, before: int) -> Floats:
-        """Do the first `updates` updates of a batch; `before` have been done already.
+        """Do the first `updates` updates of a batch, after `before` earlier ones.
 
         Returns:
-            (K, B) sizes of the errors, see OffPolicy.
+            (K, B) absolute TD errors, see OffPolicyAlgorithm.update.
         """
         ...
 

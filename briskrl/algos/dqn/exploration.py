@@ -1,4 +1,4 @@
-"""Exploration: how random actions are mixed into greedy ones, for a whole batch in one draw."""
+"""Epsilon-greedy exploration for a batch of environments."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from briskrl.core.types import Bools, Ints
 
 
 def linear(start: float, end: float, steps: int, now: int) -> float:
-    """A value that goes from `start` to `end` over `steps` and stays there."""
+    """A linear schedule: from `start` to `end` over `steps` steps, then constant."""
     return start + (end - start) * min(1.0, now / steps)
 
 
 class EpsilonGreedy:
-    """Random legal actions for a share epsilon of the environments."""
+    """Replaces greedy actions by random legal ones with probability epsilon."""
 
     def __init__(self, num_actions: int, rng: np.random.Generator) -> None:
         self._num_actions = num_actions
@@ -25,31 +25,31 @@ class EpsilonGreedy:
         self._no_mask = np.zeros((0, 0), np.bool_)
 
     def draw(self, count: int) -> NDArray[np.float64]:
-        """New numbers (2, N) for `mix_random_actions`, valid until the next call."""
+        """Uniform numbers (2, N) for `mix_random_actions`, valid until the next call."""
         if self._draws.shape[1] != count:
             self._draws = np.zeros((2, count))
         self._rng.random(out=self._draws)
         return self._draws
 
     def mix(self, greedy: Ints, mask: Bools | None, epsilon: float, out: Ints) -> None:
-        """Write (N,) actions: greedy ones, random legal ones for a share epsilon."""
+        """Write actions (N,): greedy ones, or with probability epsilon random legal ones."""
         draws = self.draw(len(greedy))
         legal = self._no_mask if mask is None else mask
         mix_random_actions(greedy, draws, epsilon, self._num_actions, legal, out)
 
 
 class SubsetEpsilonGreedy(EpsilonGreedy):
-    """The same for k actions at once: each of them is random with chance epsilon."""
+    """Epsilon-greedy for k actions at once; each is random with probability epsilon."""
 
     def __init__(self, num_actions: int, taken: int, rng: np.random.Generator) -> None:
         super().__init__(num_actions, rng)
-        self._several = np.zeros((2, 0, taken))
+        self._subset_draws = np.zeros((2, 0, taken))
         self._available = np.zeros(num_actions, np.bool_)
 
     def mix(self, greedy: Ints, mask: Bools | None, epsilon: float, out: Ints) -> None:
-        """Write (N, k) actions: greedy ones, a share epsilon replaced by random legal ones."""
-        if self._several.shape[1] != len(greedy):
-            self._several = np.zeros((2, *greedy.shape))
-        self._rng.random(out=self._several)
+        """Write actions (N, k): greedy ones, or with probability epsilon random legal ones."""
+        if self._subset_draws.shape[1] != len(greedy):
+            self._subset_draws = np.zeros((2, *greedy.shape))
+        self._rng.random(out=self._subset_draws)
         legal = self._no_mask if mask is None else mask
-        mix_random_subsets(greedy, self._several, epsilon, legal, self._available, out)
+        mix_random_subsets(greedy, self._subset_draws, epsilon, legal, self._available, out)

@@ -1,4 +1,4 @@
-"""A value network as a policy: how it is built from a config, read, and acted on greedily."""
+"""The trained DQN policy, and how Q-networks are built from a config and evaluated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from briskrl.nets.q_network import QNetwork, QOptions, build_q_network
 
 
 class QPolicy:
-    """The greedy agent of a trained value network; noisy layers act without noise."""
+    """Acts greedily with a trained Q-network; noisy layers act without noise."""
 
     restart = None
 
@@ -84,9 +84,10 @@ def action_values(out: Tensor, support: Tensor | None) -> Tensor:
 
 
 def of_actions(out: Tensor, action: Tensor) -> Tensor:
-    """What outputs (B, A) or (B, A, Z) say of one action (B, 1) each: (B, 1) or (B, 1, Z).
+    """The outputs of given actions: of (B, A) for actions (B, k), or of (B, A, Z) for (B, 1).
 
-    Of outputs (B, A) several actions (B, k) may be asked.
+    Returns:
+        (B, k) or (B, 1, Z).
     """
     if out.dim() == 3:
         action = action.unsqueeze(2).expand(-1, 1, out.shape[2])
@@ -94,7 +95,7 @@ def of_actions(out: Tensor, action: Tensor) -> Tensor:
 
 
 def num_actions(action: ActionSpec) -> int:
-    """How many actions there are to choose from.
+    """The number A of actions.
 
     Raises:
         ConfigError: They are continuous, or several are taken at once.
@@ -113,14 +114,14 @@ def num_actions(action: ActionSpec) -> int:
 
 
 def num_taken(action: ActionSpec) -> int | None:
-    """How many actions of one set are taken at once; None for a single one."""
+    """Number k of actions taken at once (SubsetSpec); None for a single action."""
     return action.k if isinstance(action, SubsetSpec) else None
 
 
 def value_network(
     config: DQNConfig, obs: ArraySpec, actions: int, generator: torch.Generator
 ) -> QNetwork:
-    """The network a config asks for, with weights drawn from `generator` alone."""
+    """The Q-network of a config, with weights drawn from `generator` only."""
     options = QOptions(
         body=BodyOptions(config.body, config.net, config.channels),
         dueling=config.dueling,
@@ -131,7 +132,7 @@ def value_network(
 
 
 def support_of(config: DQNConfig, device: torch.device) -> Tensor | None:
-    """The returns (Z,) that a distribution is over, or None if the mean alone is learnt."""
+    """The support (Z,) of the return distribution, or None if the config has none."""
     if config.atoms == 1:
         return None
     return torch.linspace(config.v_min, config.v_max, config.atoms, device=device)

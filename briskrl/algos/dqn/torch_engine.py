@@ -1,7 +1,8 @@
-"""Value learning by torch: the reference, for any network and device.
+"""DQN in torch: the reference, for any network and device.
 
-Where the target network alone decides the targets, those of many updates are computed in one
-forward pass: it does not change between two refreshes.
+The losses are in `briskrl.algos.losses`; the compiled counterpart is `kernels/td_update.py`. The
+target network does not change between two refreshes, so TD targets that depend on nothing else are
+computed in one forward pass for many updates.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from briskrl.nets.q_network import QNetwork
 
 
 class TorchDQNEngine:
-    """See ValueEngine.
+    """A DQNEngine in torch.
 
     Args:
-        model: What to act and learn with.
-        explore: Mixes random actions in.
-        compute: Where and how.
-        imitates: Whether batches hold a teacher's actions, which are to be worth more than others.
+        model: Networks and optimizer.
+        explore: Source of random actions.
+        compute: Device and precision.
+        imitates: Whether batches hold a teacher's actions; adds the large-margin loss.
     """
 
     def __init__(
@@ -63,13 +64,13 @@ class TorchDQNEngine:
         self._accumulated = torch.zeros_like(model.online_flat.gradients)
 
     def refresh(self) -> None:
-        """Networks are read where they are."""
+        """Nothing to do: torch computes with the networks themselves."""
 
     def refresh_target(self) -> None:
-        """Networks are read where they are."""
+        """Nothing to do: torch computes with the networks themselves."""
 
     def act(self, obs: Array, mask: Bools | None, epsilon: float, out: Ints) -> None:
-        """See ValueEngine."""
+        """See DQNEngine."""
         model = self._model
         if model.config.noisy:
             model.online.set_noise(model.online.draw_noise(model.acting_noise))
@@ -80,7 +81,7 @@ class TorchDQNEngine:
         self._explore.mix(greedy, mask, epsilon, out)
 
     def update(self, batch: Batch, updates: int, before: int) -> Floats:
-        """See ValueEngine."""
+        """See DQNEngine."""
         views = self._views.of(batch)
         if self._errors.shape != batch.reward.shape:
             self._errors = np.zeros(batch.reward.shape, np.float32)
@@ -95,11 +96,11 @@ class TorchDQNEngine:
         return self._errors
 
     def drain(self) -> dict[str, float]:
-        """See ValueEngine."""
+        """See DQNEngine."""
         return self._losses.drain()
 
     def _targets_ahead(self, done: int) -> int:
-        """For how many updates targets can be computed at once without changing any of them."""
+        """For how many updates the targets can be computed at once."""
         config = self._model.config
         if config.double or config.noisy:
             return 1
@@ -109,7 +110,7 @@ class TorchDQNEngine:
 
     @torch.no_grad()
     def _targets(self, views: _BatchViews, begin: int, end: int) -> Tensor:
-        """What the updates begin..end should learn: (K, B, 1) returns or (K, B, 1, Z) chances."""
+        """TD targets of updates begin..end-1: returns (K, B, 1) or probabilities (K, B, 1, Z)."""
         model = self._model
         if model.config.noisy:
             model.online.set_noise(model.online.draw_noise(model.noise))
@@ -122,15 +123,15 @@ class TorchDQNEngine:
         with self._compute.precision():
             out = self._evaluate_target(next_obs).float()
             chooser = self._evaluate_online(next_obs).float() if model.config.double else out
-        chosen = self._best_of(out, action_values(chooser, self._support), mask)
+        next_q = self._best_of(out, action_values(chooser, self._support), mask)
         if self._support is None:
-            targets = td_target(reward, discount, chosen)
+            targets = td_target(reward, discount, next_q)
         else:
-            targets = project_distribution(chosen.softmax(1), reward, discount, self._support)
+            targets = project_distribution(next_q.softmax(1), reward, discount, self._support)
         return targets.view(end - begin, -1, 1, *targets.shape[1:])
 
     def _best_of(self, out: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """What outputs say of the best action, (B,) or (B, Z), or of several on average."""
+        """The outputs of the best action by `values`, (B,) or (B, Z); the mean over k actions."""
         taken = self._model.taken
         if taken is None:
             best = legal_values(values, mask).argmax(1, keepdim=True)
@@ -139,6 +140,7 @@ class TorchDQNEngine:
         return mean_of_taken(of_actions(out, several.clamp(min=0)), several).squeeze(1)
 
     def _one_update(self, views: _BatchViews, k: int, target: Tensor) -> None:
+        """Do update k with its TD targets (B, 1) or (B, 1, Z)."""
         config = self._model.config
         obs, action = views.obs[k], views.action[k]
         weight = views.weight[k] if config.prioritized else None
@@ -154,7 +156,7 @@ class TorchDQNEngine:
     def _gradient_in_pieces(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
-        """The same gradient as the mean over pieces, each weighted by its size."""
+        """The gradient of the batch, computed in pieces to save memory; returns the errors."""
         flat = self._model.online_flat
         errors = []
         self._accumulated.zero_()
@@ -169,7 +171,7 @@ class TorchDQNEngine:
     def _gradient(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
-        """Overwrite the gradients with those of the mean loss; returns the errors (B, ...)."""
+        """Overwrite the gradients with those of the mean loss; returns the TD errors (B, ...)."""
         if self._support is None:
             return self._gradient_of_values(obs, action, target, weight)
         return self._gradient_of_distributions(obs, action, target, weight)
@@ -178,13 +180,13 @@ class TorchDQNEngine:
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
         if self._model.taken is not None:
-            return self._gradient_of_several(obs, action, target, weight)
+            return self._gradient_of_subsets(obs, action, target, weight)
         out = self._predict(obs)
         prediction = of_actions(out, action)  # (B, 1)
         self._backward(huber(prediction, target, weight) + self._imitation(out, action))
         return prediction.detach() - target
 
-    def _gradient_of_several(
+    def _gradient_of_subsets(
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
         out = self._predict(obs)
@@ -208,7 +210,7 @@ class TorchDQNEngine:
         return losses.detach()
 
     def _imitation(self, out: Tensor, action: Tensor) -> Tensor | float:
-        """What the loss has to say about a teacher."""
+        """The large-margin loss of a teacher's actions; 0 unless imitating."""
         config = self._model.config
         if not self._imitates or config.margin_coef == 0:
             return 0.0
@@ -222,21 +224,21 @@ class TorchDQNEngine:
     def _backward(self, loss: Tensor) -> None:
         seed = self._model.optimizer.seed
         self._model.online_flat.gradients.zero_()
-        # A grad that is handed to `backward` makes torch import sympy: 0.4 s of CPU.
+        # Passing a gradient to `backward` would make torch import sympy: 0.4 s of CPU.
         (loss if seed is None else loss * seed).backward()  # type: ignore[no-untyped-call]
         if self._losses.wanted:
             self._losses.add(loss.detach())
 
 
 def _fastest(network: QNetwork, compute: Compute) -> Callable[[Tensor], Tensor]:
-    """The network itself, or what computes the same in fewer operations."""
+    """The network itself, or an equivalent with fewer autograd operations."""
     if compute.amp or compute.compile or not DenseQ.can_compute(network):
         return compute.compiled(network)
     return DenseQ(network)
 
 
 class _Losses:
-    """A sample of losses for the log: one in 64 says as much as all of them and costs nothing."""
+    """A sample of losses for the log: one in 64 is enough for a mean and costs nothing."""
 
     def __init__(self) -> None:
         self._seen: list[Tensor] = []
@@ -261,9 +263,9 @@ class _Losses:
 class _BatchViews:
     """A Batch as tensors: views of its arrays on the CPU, copies on an accelerator.
 
-    What targets need is whole, (K, B, ...), because the targets of many updates are computed at
-    once. What one update needs is cut into K tensors beforehand; actions and weights are (B, 1)
-    there, so that they fit columns of a network's output, or (B, k) where several are taken.
+    Fields for TD targets are (K, B, ...), because the targets of many updates are computed at once.
+    Fields for single updates are split into K tensors beforehand: obs (B, *obs), action (B, 1) or
+    (B, k), weight (B, 1).
     """
 
     obs: tuple[Tensor, ...]

@@ -1,4 +1,4 @@
-"""Running means and variances, and standardized advantages."""
+"""Running means and variances, and normalized advantages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from briskrl.core.types import Array
 
 @kernel
 def standardize(values: Array, out: Array) -> None:
-    """Write `values` (B,) scaled to mean 0 and deviation 1 (unbiased) into `out`."""
+    """Write `values` (B,), scaled to mean 0 and (unbiased) standard deviation 1, into `out`."""
     size = values.shape[0]
     if size == 1:
         out[0] = values[0]
@@ -29,11 +29,11 @@ def standardize(values: Array, out: Array) -> None:
 
 @kernel
 def add_rows(rows: Array, count: float, mean: Array, squares: Array) -> None:
-    """Take rows (M, F) into running moments (Welford 1962).
+    """Add rows (M, F) to running moments (Welford 1962).
 
     Args:
-        rows: What is new, any number type.
-        count: How many rows the moments are of already; the caller adds M afterwards.
+        rows: New rows, of any number type.
+        count: Rows in the moments so far; the caller adds M afterwards.
         mean: (F,) float64, updated.
         squares: (F,) float64 sum of squared deviations from the mean, updated.
     """
@@ -50,14 +50,14 @@ def add_rows(rows: Array, count: float, mean: Array, squares: Array) -> None:
 def add_returns(
     reward: Array, terminated: Array, truncated: Array, gamma: float, returns: Array, moments: Array
 ) -> None:
-    """Take the discounted returns so far, at every step of a rollout, into running moments.
+    """Add the discounted return so far, at every step of a rollout, to running moments.
 
     Args:
         reward: (T, N).
         terminated: (T, N).
         truncated: (T, N).
         gamma: Discount per step.
-        returns: (N,) float64 return of the episodes under way, updated.
+        returns: (N,) float64 discounted return of the current episodes, updated.
         moments: (3,) float64 count, mean and sum of squared deviations, updated.
     """
     for t in range(reward.shape[0]):

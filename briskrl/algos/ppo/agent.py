@@ -1,9 +1,13 @@
-"""PPO, and as special cases of it A2C and REINFORCE: learning from what the policy just did.
+"""PPO, and A2C and REINFORCE as special cases of it.
 
-An iteration collects a rollout with `act`, derives what it is worth in `digest`, and learns from it
-in shuffled minibatches with `update`. Older rollouts may take part: they are weighted by how likely
-the policy still is to act as it did then, and every step of the policy is clipped around the policy
-that learning starts from, whatever policy the data is from (Espeholt 2018; Queeney 2021).
+Where to find the steps of the algorithm:
+
+- The loss: `briskrl.algos.losses` in torch, `kernels/loss.py` compiled.
+- GAE: `gae.py`, with the recursion in `kernels/gae.py`.
+- The gradient of a minibatch: `torch_engine.py` in torch, `fused_engine.py` and `kernels/update.py`
+  compiled.
+- Epochs and minibatches: `briskrl.training.learner.RolloutLearner`.
+- All of it on one page of plain torch: `examples/ppo_single_file.py`.
 """
 
 from __future__ import annotations
@@ -38,32 +42,30 @@ from briskrl.nets.flat_parameters import FlatParameters, load_parameters, parame
 from briskrl.nets.safe_adam import SafeAdam
 
 
-def build_components(config: PPOConfig, context: BuildContext) -> OnPolicyComponents:
-    """A PPO with its rollout buffer and update schedule."""
-    algo = PPO(config, context.spec, context.streams, context.compute)
-    num_envs, pretraining = context.num_envs, None
-    if config.pretrain_from is not None:
-        pretraining = Pretraining(
-            teacher=config.pretrain_from,
-            updates=config.pretrain_steps,
-            loss="policy_loss",
-            behavior_cloning=algo.behavior_cloning,
-        )
-    return OnPolicyComponents(
-        algo=algo,
-        memory=RolloutBuffer(
-            spec=context.spec, num_envs=num_envs, steps=config.update_steps, reuse=config.reuse
-        ),
-        rollout_steps=config.update_steps * num_envs,
-        epochs=config.epochs,
-        minibatches=config.minibatches(num_envs),
-        reuse=config.reuse,
-        pretraining=pretraining,
-    )
-
-
 class PPO:
-    """Policy and value learning from fresh rollouts; see PPOConfig for the options."""
+    """Proximal policy optimization (Schulman 2017, https://arxiv.org/abs/1707.06347).
+
+    An iteration collects a rollout of T steps in N environments with `act`, computes advantages by
+    GAE (Schulman 2016, https://arxiv.org/abs/1506.02438) in `compute_advantages`, and does several
+    epochs of minibatch updates on the clipped surrogate loss with `update`.
+
+    Options of PPOConfig include value clipping (`clip_value`), a limit on the KL divergence
+    (`target_kl`), normalization of advantages, observations and rewards, and a shared body for
+    policy and value. `clip=0` is the plain policy gradient: with one epoch it is A2C (Mnih 2016,
+    https://arxiv.org/abs/1602.01783), with `gae_lambda=1` REINFORCE with a learned baseline
+    (Williams 1992).
+
+    With `reuse`, past rollouts take part in the updates (Queeney 2021,
+    https://arxiv.org/abs/2111.00072): their steps have truncated importance weights as in V-trace
+    (Espeholt 2018, https://arxiv.org/abs/1802.01561), and the ratio is clipped around the policy at
+    the start of the iteration, whichever policy collected the data.
+
+    Args:
+        config: Settings.
+        spec: Observations and actions of the environments.
+        streams: Random streams; uses "explore", and derives the initial weights from the seed.
+        compute: Device, precision, threads and the engine asked for.
+    """
 
     def __init__(
         self, config: PPOConfig, spec: EnvSpec, streams: Streams, compute: Compute
@@ -87,7 +89,7 @@ class PPO:
         self._explained_variance: float | None = None
 
     def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
-        """Sampled actions and their log probabilities, for any number of environments."""
+        """Write sampled actions and their log probabilities for N environments."""
         if self._moments_changed:
             self._use_moments()
         self.engines.now.act(obs, mask, self._rng, out)
@@ -95,9 +97,9 @@ class PPO:
     def compute_advantages(self, rollouts: Sequence[Rollout], counters: Counters) -> None:
         """See OnPolicyAlgorithm.compute_advantages.
 
-        Observation statistics take in the newest rollout here but are used only once acting starts
-        again: whatever is learnt from a rollout is learnt under the statistics it was collected
-        with, so that chances move because of learning alone.
+        The newest rollout is added to the observation statistics here, but the network uses them
+        only from the next `act` on. Updates then see the statistics that the rollout was collected
+        with, so that only updates change the log probabilities.
         """
         newest = rollouts[0]
         if self._reward_scale is not None:
@@ -137,8 +139,8 @@ class PPO:
         """Imitate the actions in the memory while entered.
 
         The plain policy gradient with an advantage of 1 everywhere is the gradient of the cross
-        entropy, so the same engine does it; values learn the teacher's returns. The optimizer is
-        another one: what it knows of the steepness here would mislead it later.
+        entropy, so the same engine computes it; values learn the teacher's returns. The optimizer
+        is a separate one, because its moments would be wrong for the PPO loss afterwards.
         """
         config = replace(
             self.config, clip=0.0, clip_value=0.0, entropy_coef=self.config.pretrain_entropy_coef
@@ -159,16 +161,17 @@ class PPO:
             self.engines.now.refresh()
 
     def _advantages(self, batch: Minibatch) -> Floats:
-        size, found = batch.size, batch.advantage
+        """The advantages (B,) of a minibatch, normalized if the config says so."""
+        size, advantage = batch.size, batch.advantage
         if len(self._advantage) < size:
             self._advantage = np.zeros(size, np.float32)
-        room = self._advantage[:size]
+        out = self._advantage[:size]
         if batch.indices is not None:
-            found = np.take(found, batch.indices, out=room, mode="clip")
+            advantage = np.take(advantage, batch.indices, out=out, mode="clip")
         if self.config.normalize_advantage:
-            standardize(found, room)
-            return room
-        return found
+            standardize(advantage, out)
+            return out
+        return advantage
 
     def _lr(self, counters: Counters) -> float:
         if self.config.lr_schedule == "constant":
@@ -180,7 +183,7 @@ class PPO:
         return policy_flops(self.config, self.model.network, num_envs)
 
     def progress(self, counters: Counters) -> dict[str, float]:
-        """Means of the loss's terms since the last call, and the current step size."""
+        """Means of the loss's terms since the last call, and the current learning rate."""
         engine = self._cloning_engine or self.engines.now
         figures = {"lr": self._lr(counters), **engine.drain()}
         figures |= self.model.optimizer.drain()
@@ -189,7 +192,7 @@ class PPO:
         return figures
 
     def state(self) -> dict[str, State]:
-        """Networks, optimizer and statistics, as they are between two iterations."""
+        """Network, optimizer and statistics, between two iterations."""
         arrays = parameters_of(self.model.network)
         optim = self.model.optimizer.state()
         if self._moments is not None:
@@ -199,7 +202,7 @@ class PPO:
         return {"model": State(arrays), "optim": optim}
 
     def load_state(self, state: dict[str, State]) -> None:
-        """Continue from saved networks, optimizer and statistics."""
+        """Continue from a saved network, optimizer and statistics."""
         arrays, optim = state["model"].arrays, state["optim"]
         load_parameters(self.model.network, arrays)
         self.model.optimizer.load_state(optim)
@@ -216,6 +219,30 @@ class PPO:
         assert self._moments is not None
         self.model.network.inputs.set_moments(self._moments.mean, self._moments.deviation)
         self._moments_changed = False
+
+
+def build_components(config: PPOConfig, context: BuildContext) -> OnPolicyComponents:
+    """A PPO with its rollout buffer and update schedule."""
+    algo = PPO(config, context.spec, context.streams, context.compute)
+    num_envs, pretraining = context.num_envs, None
+    if config.pretrain_from is not None:
+        pretraining = Pretraining(
+            teacher=config.pretrain_from,
+            updates=config.pretrain_steps,
+            loss="policy_loss",
+            behavior_cloning=algo.behavior_cloning,
+        )
+    return OnPolicyComponents(
+        algo=algo,
+        memory=RolloutBuffer(
+            spec=context.spec, num_envs=num_envs, steps=config.update_steps, reuse=config.reuse
+        ),
+        rollout_steps=config.update_steps * num_envs,
+        epochs=config.epochs,
+        minibatches=config.minibatches(num_envs),
+        reuse=config.reuse,
+        pretraining=pretraining,
+    )
 
 
 def _build_model(config: PPOConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> PPOModel:

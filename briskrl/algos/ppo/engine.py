@@ -1,4 +1,4 @@
-"""What computes policy learning: the engines' contract, and the parts they work on."""
+"""The interface of PPO engines, and the network and optimizer they share."""
 
 from __future__ import annotations
 
@@ -15,53 +15,55 @@ from briskrl.nets.flat_parameters import FlatParameters
 from briskrl.nets.safe_adam import SafeAdam
 
 METRICS = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
+"""Means over steps that every engine reports."""
 
 
 @dataclass(slots=True)
 class PPOModel:
-    """Network and optimizer of policy learning, whoever computes with them."""
+    """Network, optimizer and action distribution, shared by all engines."""
 
     config: PPOConfig
     network: ActorCritic
     flat: FlatParameters
+    """The parameters and gradients of the network as one tensor each."""
     optimizer: SafeAdam
     distribution: Categorical | Subset | Gaussian
 
 
 class PPOEngine(Protocol):
-    """Acts, foresees and learns with the parts it was built on."""
+    """Acts, estimates values and learns with a PPOModel."""
 
     def refresh(self) -> None:
-        """Take notice that somebody else has changed the network."""
+        """Read the network again after something else has changed it."""
         ...
 
     def act(self, obs: Array, mask: Bools | None, rng: np.random.Generator, out: Decision) -> None:
-        """Sampled actions and their log probabilities, for N environments."""
+        """Write sampled actions and their log probabilities for N environments."""
         ...
 
     def values(self, obs: Array, out: Floats) -> None:
-        """Write the values (M,) of observations (M, *obs)."""
+        """Write the value estimates (M,) of observations (M, *obs)."""
         ...
 
     def log_probs(self, obs: Array, action: Array, mask: Bools | None, out: Floats) -> None:
-        """Write how likely the policy is to act so, (M,)."""
+        """Write the log probabilities (M,) of given actions under the present policy."""
         ...
 
     def compute(self, batch: Minibatch, advantage: Floats) -> None:
-        """Compute the gradient of the mean loss.
+        """Compute the gradient of the mean PPO loss.
 
         Args:
-            batch: What to learn from.
-            advantage: (B,) to be taken instead of the batch's own.
+            batch: The steps to learn from.
+            advantage: (B,) used instead of the batch's own, for example normalized.
         """
         ...
 
     def divergence(self) -> float:
-        """How far the policy is from the anchors in the last minibatch."""
+        """Approximate KL divergence of the policy from the old one, on the last minibatch."""
         ...
 
     def step(self, lr: float) -> None:
-        """Apply the gradient.
+        """Apply the gradient with Adam.
 
         Raises:
             DivergedError: Several updates in a row were not finite.

@@ -1,4 +1,4 @@
-"""From rollouts to what learning needs: values, importance weights, advantages, returns."""
+"""Values, importance weights, advantages and returns of rollouts."""
 
 from __future__ import annotations
 
@@ -9,22 +9,29 @@ from briskrl.algos.ppo.kernels.gae import gae, importance_weights
 from briskrl.core.types import Array, Bools, Floats, Rollout
 
 ROWS_PER_PASS = 4096
-"""Last observations of truncated episodes that are copied to be looked at together."""
+"""Final observations of truncated episodes that are copied and evaluated at once."""
 
 
 class AdvantageEstimator:
-    """Fills in what a rollout is worth, by what an engine says of the current network."""
+    """Computes advantages and returns of rollouts with the current network (GAE and V-trace).
+
+    The recursion itself is `kernels/gae.py`.
+    """
 
     def __init__(self, *, gamma: float, gae_lambda: float) -> None:
         self._settings = np.array([gamma, gae_lambda, 1.0, np.inf])
         self._final_value = np.zeros((0, 0), np.float32)
 
     def scale_rewards(self, factor: float, limit: float) -> None:
-        """Multiply rewards by a factor, and clip them to +-limit, from now on."""
+        """Multiply rewards by `factor` and clip them to +-limit, in all following calls."""
         self._settings[2:] = factor, limit
 
     def estimate(self, rollout: Rollout, engine: PPOEngine) -> None:
-        """Write values, anchors, weights, advantages and returns of a rollout."""
+        """Fill in a rollout's value, old_log_prob, weight, advantage and returns.
+
+        The old policy of the PPO ratio is the current one. A rollout that it has just collected
+        needs no forward pass for that; an older one does, and gets importance weights.
+        """
         steps = len(rollout.reward) - 1
         engine.values(_flat(rollout.obs), rollout.value.reshape(-1))
         if rollout.age == 0:
@@ -52,21 +59,21 @@ class AdvantageEstimator:
         )
 
     def _final_values(self, rollout: Rollout, steps: int, engine: PPOEngine) -> Floats:
-        """(T + 1, N) values of last observations where time ran out; anything elsewhere."""
+        """Values (T + 1, N) of final observations of truncated episodes; arbitrary elsewhere."""
         if self._final_value.shape != rollout.value.shape:
             self._final_value = np.zeros(rollout.value.shape, np.float32)
-        cut = np.flatnonzero(rollout.truncated[:steps] & ~rollout.terminated[:steps])
+        truncated = np.flatnonzero(rollout.truncated[:steps] & ~rollout.terminated[:steps])
         final_obs, final_value = _flat(rollout.final_obs), self._final_value.reshape(-1)
-        for begin in range(0, len(cut), ROWS_PER_PASS):
-            some = cut[begin : begin + ROWS_PER_PASS]
-            values = np.zeros(len(some), np.float32)
-            engine.values(final_obs[some], values)
-            final_value[some] = values
+        for begin in range(0, len(truncated), ROWS_PER_PASS):
+            rows = truncated[begin : begin + ROWS_PER_PASS]
+            values = np.zeros(len(rows), np.float32)
+            engine.values(final_obs[rows], values)
+            final_value[rows] = values
         return self._final_value
 
 
 def explained_variance(rollout: Rollout) -> float:
-    """How much of the returns' variance the values foresaw: 1 all, 0 no more than a constant."""
+    """1 - Var(returns - value) / Var(returns): 1 for a perfect critic, 0 for a constant one."""
     steps = len(rollout.reward) - 1
     returns = rollout.returns[:steps]
     variance = float(returns.var(dtype=np.float64))

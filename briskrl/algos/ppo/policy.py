@@ -1,4 +1,4 @@
-"""A stochastic policy: how its network is built from a config, and the greedy agent it ends as."""
+"""The trained PPO policy, and how its network is built from a config."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from briskrl.nets.flat_parameters import load_parameters
 
 
 class StochasticPolicy:
-    """The agent that takes the likeliest action."""
+    """Acts with the most likely actions of a trained actor-critic."""
 
     restart = None
 
@@ -27,7 +27,7 @@ class StochasticPolicy:
         action: ActionSpec,
         arrays: dict[str, Array],
     ) -> None:
-        self._trained = Trained(config, obs, action, arrays)
+        self._trained = Trained(config, obs, action, arrays, config.normalize_obs)
         self.distribution = distribution_of(action)
         self.network = policy_network(config, obs, self.distribution, torch.Generator())
         load_parameters(self.network, arrays)
@@ -42,7 +42,7 @@ class StochasticPolicy:
 
     @torch.inference_mode()
     def act(self, obs: Array, mask: Bools | None) -> Array:
-        """The likeliest legal actions, (N,) or (N, D)."""
+        """The most likely legal actions, (N,) or (N, D)."""
         out = self.network.policy(torch.from_numpy(obs))
         legal = None if mask is None else torch.from_numpy(mask)
         actions: Array = self.distribution.mode(out, legal).numpy()
@@ -55,7 +55,7 @@ def policy_network(
     distribution: Distribution,
     generator: torch.Generator,
 ) -> ActorCritic:
-    """The network a config asks for, with weights drawn from `generator` alone."""
+    """The actor-critic of a config, with weights drawn from `generator` only."""
     options = ActorCriticOptions(
         body=BodyOptions(config.body, config.net, config.channels, config.activation),
         shared=config.shared,
