@@ -16,6 +16,7 @@ from briskrl.core.spec import EnvSpec
 from briskrl.envs.gym.actions import ActionConverter, make_action_converter
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.spaces import ObsConverter, make_obs_converter
+from briskrl.envs.gym_ids import register_envs
 
 GymEnv = gymnasium.Env[Any, Any]
 
@@ -130,6 +131,8 @@ class EnvFactory:
                 raise ConfigError(
                     f"Cannot import {package!r} (--import): {error}. Is it installed here?"
                 ) from error
+        if name not in gymnasium.registry:
+            register_envs()
         try:
             found = copy.deepcopy(gymnasium.spec(name))
         except gymnasium.error.Error as error:
