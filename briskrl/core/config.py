@@ -1,4 +1,4 @@
-"""Strict settings: from values of any origin to a checked, frozen dataclass and back to plain data.
+"""Build checked, frozen config dataclasses from settings of any source, and convert them back.
 
 A config class is a frozen standard-library dataclass. Its ranges are annotations (`msgspec.Meta`),
 the string under each field is its help, and an optional `check()` returns one sentence for every
@@ -31,23 +31,23 @@ C = TypeVar("C")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setting:
-    """One value and where it was written."""
+    """One value and its source."""
 
     value: Any
     source: str = ""
     """For example "configs/x.toml, line 3" or "--lr"; empty if set by code."""
 
     def where(self) -> str:
-        """The source in brackets, with a space before it; empty if there is none."""
+        """The source in parentheses, with a leading space; empty if there is none."""
         return f" ({self.source})" if self.source else ""
 
 
 Settings = dict[str, Setting]
-"""Field names with their values; a later mapping overrides an earlier one by `merge`."""
+"""Values by field name; `merge` combines several, and later ones win."""
 
 
 def settings(values: Mapping[str, Any], source: str = "") -> Settings:
-    """Plain values as settings that all come from one source."""
+    """Plain values as settings of one source."""
     return {name: Setting(value, source) for name, value in values.items()}
 
 
@@ -111,8 +111,8 @@ def build(cls: type[C], values: Settings) -> C:
     """A checked object of the config class; fields not among the values keep their defaults.
 
     Raises:
-        ConfigError: Something is unknown, of the wrong type, out of range or impossible together;
-            the message names every problem at once.
+        ConfigError: A setting is unknown, has the wrong type, is out of range, or cannot be
+            combined with others; the message lists every problem.
     """
     built, problems = try_build(cls, values)
     if built is None:
@@ -121,7 +121,7 @@ def build(cls: type[C], values: Settings) -> C:
 
 
 def try_build(cls: type[C], values: Settings) -> tuple[C | None, list[str]]:
-    """Like `build`, but returns the object or None, and the sentences that say what is wrong."""
+    """Like `build`, but returns the object or None, and one sentence per problem."""
     kind: type = cls
     hints = field_hints(kind)
     values, problems = resolve_aliases(kind, values)
@@ -146,10 +146,10 @@ def try_build(cls: type[C], values: Settings) -> tuple[C | None, list[str]]:
 
 
 def convert(value: Any, hint: Any) -> Any:
-    """The value as the annotated type: ints may stand for floats and lists for tuples, no more.
+    """Convert a value to the annotated type; only ints to floats and lists to tuples.
 
     Raises:
-        ValueError: It does not fit; the text says what would, as in "a number above 0."
+        ValueError: It does not fit; the text describes what does, as in "a number above 0."
     """
     nested = _record_class(hint)
     if nested is not None:
@@ -172,10 +172,10 @@ def _record_class(hint: Any) -> type | None:
 
 
 def _convert_records(value: Any, cls: type) -> tuple[Any, ...]:
-    """A list of tables as config objects; objects of the class may stand for their tables.
+    """Convert a list of tables, or of config objects, to config objects.
 
     Raises:
-        ValueError: It is no such list, or a table of it is wrong.
+        ValueError: It is not such a list, or a table is invalid.
     """
     if not isinstance(value, list | tuple):
         raise ValueError("a list of tables.")
@@ -184,24 +184,24 @@ def _convert_records(value: Any, cls: type) -> tuple[Any, ...]:
         if isinstance(item, cls):
             item = {field.name: getattr(item, field.name) for field in dataclasses.fields(cls)}
         if not isinstance(item, Mapping):
-            raise ValueError(f"a list of tables; number {number} is none.")
+            raise ValueError(f"a list of tables; number {number} is not a table.")
         record, problems = try_build(cls, settings(item))
         if problems:
-            raise ValueError(f"a list of sound tables. In number {number}: {' '.join(problems)}")
+            raise ValueError(f"a list of valid tables. In number {number}: {' '.join(problems)}")
         records.append(record)
     return tuple(records)
 
 
 def config_error(problems: list[str]) -> ConfigError:
-    """One error that tells all problems in one paragraph."""
+    """One error that lists all problems in one paragraph."""
     if len(problems) == 1:
         return ConfigError(problems[0])
-    told = " ".join(f"({i}) {problem}" for i, problem in enumerate(problems, 1))
-    return ConfigError(f"{len(problems)} settings cannot be used. {told}")
+    listed = " ".join(f"({i}) {problem}" for i, problem in enumerate(problems, 1))
+    return ConfigError(f"{len(problems)} settings cannot be used. {listed}")
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """The config as plain data that JSON and TOML can hold: None left out, tuples as lists."""
+    """The config as plain data for JSON and TOML: without None, and with lists for tuples."""
     plain: dict[str, Any] = {}
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
@@ -217,14 +217,14 @@ def _plain(value: Any) -> Any:
 
 
 def to_toml(config: Any) -> str:
-    """The config as a TOML file that `--config` reads back to the same config."""
+    """The config as the text of a TOML file, which `--config` reads back."""
     import tomli_w
 
     return tomli_w.dumps(to_dict(config))
 
 
 def describe(hint: Any) -> str:
-    """What a field takes, in words: "an integer of at least 1" or "one of cpu, cuda"."""
+    """The values of a field in words: "an integer of at least 1" or "one of cpu, cuda"."""
     base, meta = _strip(hint)
     if get_origin(base) in (Union, types.UnionType):
         return " or ".join(describe(member) for member in get_args(base))
@@ -259,7 +259,7 @@ def _describe_range(meta: msgspec.Meta | None) -> str:
 
 
 _UNSOUND = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters, and halves of characters that no file can hold."""
+"""Control characters and lone surrogates, which a file cannot hold."""
 
 _WORDS: dict[Any, str] = {
     int: "an integer",
@@ -280,7 +280,7 @@ def _describe_tuple(members: tuple[Any, ...], meta: msgspec.Meta | None) -> str:
 
 
 def _strip(hint: Any) -> tuple[Any, msgspec.Meta | None]:
-    """A type without its annotations, and the limits among them."""
+    """A type without its annotations, and the range among them."""
     if get_origin(hint) is not Annotated:
         return hint, None
     base, *extras = get_args(hint)
@@ -290,12 +290,12 @@ def _strip(hint: Any) -> tuple[Any, msgspec.Meta | None]:
 def _wanted(value: Any, hint: Any) -> str:
     choices = literals(hint)
     close = nearest(value, choices) if isinstance(value, str) and choices else ""
-    # Without a near miss the clause would only repeat the choices.
+    # Without a similar choice the clause would only repeat all choices.
     return describe(hint) + (f". {close}" if close.startswith("Did") else ".")
 
 
 def literals(hint: Any) -> list[str]:
-    """The words among the choices of a type."""
+    """The text choices of a type."""
     base, _ = _strip(hint)
     if get_origin(base) is Literal:
         return [choice for choice in get_args(base) if isinstance(choice, str)]
@@ -305,7 +305,7 @@ def literals(hint: Any) -> list[str]:
 
 
 def _is_sound(value: Any) -> bool:
-    """Whether a converted value holds no NaN, infinity or text that no file could keep."""
+    """Whether a value has no NaN, infinity, or text that a file cannot hold."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, str):
@@ -316,7 +316,7 @@ def _is_sound(value: Any) -> bool:
 
 
 def _with_sources(sentence: str, values: Settings) -> str:
-    """A sentence of `check`, followed by where the fields it names were set."""
+    """A sentence of `check`, followed by the sources of the fields that it names."""
     words = set(sentence.replace(",", " ").replace(".", " ").split())
     sources = [f"{n}: {s.source}" for n, s in values.items() if n in words and s.source]
     return f"{sentence.removesuffix('.')} ({'; '.join(sources)})." if sources else sentence

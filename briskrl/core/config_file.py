@@ -1,7 +1,6 @@
-"""Configuration files: TOML, JSON and YAML, read as data with the line of every key.
+"""Read TOML, JSON and YAML config files as data, with the line of every key.
 
-Reading never runs code. What a file may say is decided by `briskrl.core.config`; here only its
-syntax can be wrong.
+Reading never runs code and checks only the syntax; `briskrl.core.config` checks the content.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Lines = dict[tuple[str, ...], int]
 TOML_HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?$")
 TOML_KEY = re.compile(r"\s*([A-Za-z0-9_.\"' -]+?)\s*=")
 
-# YAML 1.1 reads 1e-3 as text; people who write it mean a number, as YAML 1.2 does.
+# YAML 1.1 reads 1e-3 as text; it is meant as a number, as in YAML 1.2.
 YAML_FLOAT = re.compile(
     r"[-+]?(?:(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
     r"|[0-9][0-9_]*[eE][-+]?[0-9]+|\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
@@ -34,7 +33,7 @@ YAML_FLOAT = re.compile(
 
 @dataclass(slots=True)
 class Layer:
-    """Settings of one origin: those of the run, and those of its tables by table name."""
+    """Settings of one source: those at the top level, and those of tables by table name."""
 
     values: Settings = field(default_factory=dict)
     tables: dict[str, Settings] = field(default_factory=dict)
@@ -48,7 +47,7 @@ def read_file(path: str | Path) -> Layer:
     """The settings of a .toml, .json, .yaml or .yml file, each with its line.
 
     Raises:
-        ConfigError: The file is missing, unreadable, of another kind or not well-formed.
+        ConfigError: The file is missing, unreadable, of an unknown type or malformed.
     """
     path = Path(path)
     parse = PARSERS.get(path.suffix.lower())
@@ -62,7 +61,7 @@ def read_file(path: str | Path) -> Layer:
         reason = " ".join(str(error).split()) or "nested too deeply"
         raise ConfigError(f"{path} is not well-formed: {reason}.") from None
     if not isinstance(data, dict):
-        raise ConfigError(f"{path} must hold keys and values, not one {type(data).__name__}.")
+        raise ConfigError(f"{path} must contain keys and values, not a {type(data).__name__}.")
     return _layer(data, str(path), lines)
 
 
@@ -87,7 +86,7 @@ def _parse_toml(text: str) -> tuple[Any, Lines]:
 
 
 def _toml_lines(text: str) -> Lines:
-    """Where keys are set; only one-line forms are found, which is how settings are written."""
+    """Line numbers of keys; finds the one-line forms in which settings are written."""
     lines: Lines = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -107,7 +106,7 @@ def _parse_json(text: str) -> tuple[Any, Lines]:
     try:
         lines = _parse_yaml(text)[1]
     except (ValueError, RecursionError):
-        # JSON that is not YAML (tabs): the settings count, their lines are a courtesy.
+        # JSON that is not YAML (tabs) has no line numbers, which only improve messages.
         lines = {}
     return data, lines
 
@@ -137,20 +136,20 @@ def _parse_yaml(text: str) -> tuple[Any, Lines]:
 
 @cache
 def _yaml_loader() -> Any:
-    """PyYAML's safe loader with the numbers of YAML 1.2; PyYAML is slow to import, hence here."""
+    """PyYAML's safe loader with the numbers of YAML 1.2; imported here because it is slow."""
     loader: Any = type("Loader", (import_module("yaml").SafeLoader,), {})
     loader.add_implicit_resolver("tag:yaml.org,2002:float", YAML_FLOAT, list("-+0123456789."))
     return loader
 
 
 def _yaml_lines(node: Any, path: tuple[str, ...], lines: Lines) -> None:
-    """Collect the lines of a mapping's keys, two levels deep, refusing a key given twice."""
+    """Collect the lines of a mapping's keys, two levels deep; a repeated key is an error."""
     if node.id != "mapping" or len(path) > 1:
         return
     for key, value in node.value:
         here = (*path, str(key.value))
         if here in lines:
-            raise ValueError(f"line {key.start_mark.line + 1} gives {key.value!r} a second time")
+            raise ValueError(f"line {key.start_mark.line + 1} repeats the key {key.value!r}")
         lines[here] = key.start_mark.line + 1
         _yaml_lines(value, here, lines)
 
@@ -161,4 +160,4 @@ PARSERS: dict[str, Callable[[str], tuple[Any, Lines]]] = {
     ".yaml": _parse_yaml,
     ".yml": _parse_yaml,
 }
-"""Endings of configuration files and how each is read."""
+"""Parsers by file name suffix."""

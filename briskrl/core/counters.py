@@ -1,4 +1,4 @@
-"""The only place where progress is counted."""
+"""The counters of a run's progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SAVED_COUNTERS = ("env_steps", "episodes", "updates", "iterations")
 
 @dataclass(slots=True)
 class Counters:
-    """How far a run has come; its counters are saved with every checkpoint."""
+    """Progress of a run; the counters are saved with every checkpoint, the budget is not."""
 
     env_steps: int = 0
     """Transitions collected, over all environments."""
@@ -20,13 +20,13 @@ class Counters:
     iterations: int = 0
     """Rounds of collecting and updating."""
     total_steps: int | None = None
-    """The budget of transitions, if there is one; given anew by every session."""
+    """The budget of transitions, if there is one."""
     total_episodes: int | None = None
-    """The budget of episodes, likewise."""
+    """The budget of episodes, if there is one."""
 
     @property
     def fraction(self) -> float:
-        """Share of the budget that is used up, 0 to 1; whichever budget is nearer its end."""
+        """Used share of the budget, 0 to 1; the larger one if there are two budgets."""
         steps = self.env_steps / self.total_steps if self.total_steps else 0.0
         episodes = self.episodes / self.total_episodes if self.total_episodes else 0.0
         return min(1.0, max(steps, episodes))

@@ -1,4 +1,4 @@
-"""The errors users meet: what happened, why, and what to do about it."""
+"""Errors with a message for the user: what happened, why, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable
 
 
 class BriskError(Exception):
-    """A mistake of the user's, told in one paragraph; the command line exits with code 2."""
+    """An error whose message is one paragraph for the user; the command line exits with 2."""
 
     exit_code = 2
 
 
 class ConfigError(BriskError):
-    """A configuration that cannot be used; nothing has been written to disk."""
+    """A setting cannot be used; nothing has been written to disk."""
 
 
 class RunFolderError(BriskError):
-    """A run folder that is missing, locked, taken or damaged beyond its last checkpoint."""
+    """A run folder is missing, locked, already in use, or has no valid checkpoint."""
 
 
 class StorageError(BriskError):
@@ -33,25 +33,25 @@ class DivergedError(BriskError):
 
 
 class EnvStepError(BriskError):
-    """An environment raised, or returned something that cannot be learnt from."""
+    """An environment raised an exception or returned invalid data."""
 
     exit_code = 1
 
     def __init__(self, message: str, index: int = -1) -> None:
         super().__init__(message)
         self.index = index
-        """Which environment of the batch; -1 if it is not known."""
+        """Index of the environment; -1 if unknown."""
 
 
 class EnvWorkerError(BriskError):
-    """A process that steps environments died, or one of its environments is stuck."""
+    """A worker process died, or one of its environments does not respond."""
 
     exit_code = 1
 
     def __init__(self, message: str, indices: tuple[int, ...] = ()) -> None:
         super().__init__(message)
         self.indices = indices
-        """The environments it was responsible for."""
+        """Indices of the environments of the worker."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Numbers and plain text tables for people."""
+"""Format numbers and plain text tables for the terminal."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def format_columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
 
 
 def format_count(value: float) -> str:
-    """A count in three figures: 950, 12.3k, 4.00M."""
+    """A count with three significant digits: 950, 12.3k, 4.00M."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        # 999.95 k would round to 1000 k, so the larger unit takes over just before.
+        # 999.95 k would round to 1000 k, so the larger unit begins just before that.
         if value >= limit * 0.9995:
             scaled = value / limit
             return f"{scaled:.{2 if scaled < 9.995 else 1 if scaled < 99.95 else 0}f}{unit}"
@@ -28,7 +28,7 @@ def format_count(value: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A time span: 3.2s, 4m05s, 2h03m, 5d04h."""
+    """A duration: 3.2s, 4m05s, 2h03m, 5d04h."""
     if seconds < 59.95:
         return f"{seconds:.1f}s"
     whole = round(seconds)
@@ -39,18 +39,18 @@ def format_duration(seconds: float) -> str:
 
 
 def format_score(value: float | None) -> str:
-    """A score or return: 12.34, or a dash if there is none yet."""
+    """A score or return: 12.34, or a dash if there is none."""
     return "-" if value is None else f"{value:.2f}"
 
 
 def format_percent(share: float) -> str:
-    """A share in two figures: 43%, 4.3%, 0.43%."""
+    """A share as a percentage with two significant digits: 43%, 4.3%, 0.43%."""
     value = 100 * share
     return f"{value:.{0 if value >= 9.95 else 1 if value >= 0.995 else 2}f}%"
 
 
 def format_phases(phases: dict[str, float]) -> str:
-    """Phases by their share of the time, largest first; those under half a percent are left out."""
+    """Phases with their share of the time, largest first, without those below half a percent."""
     total = sum(phases.values())
     if total <= 0:
         return "-"
@@ -60,7 +60,7 @@ def format_phases(phases: dict[str, float]) -> str:
 
 
 def format_figures(value: float) -> str:
-    """A measured number in three figures, without letters: 0.043, 4.30, 43.0, 4,300."""
+    """A measured number with three significant digits: 0.043, 4.30, 43.0, 4,300."""
     size = abs(value)
     if size >= 99.95:
         return f"{value:,.0f}"
@@ -69,5 +69,5 @@ def format_figures(value: float) -> str:
 
 
 def strip_control_chars(text: str) -> str:
-    """The text without characters that command a terminal; line breaks become spaces."""
+    """The text without terminal control characters; line breaks become spaces."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)

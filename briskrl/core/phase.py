@@ -1,4 +1,4 @@
-"""Where the time goes: always-on counters around the phases of a training loop."""
+"""Measure the time of the phases of a training loop; cheap enough to be always on."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from time import perf_counter_ns
 from types import TracebackType
 
 KEPT = 512
-"""Calls of a phase that its percentiles are taken over; a power of two."""
+"""Newest calls of a phase over which percentiles are taken; a power of two."""
 
 
 class Phase(IntEnum):
-    """What the loop is doing; OTHER is whatever no phase covers."""
+    """The phases of the loop; OTHER is the time that no other phase covers."""
 
     ACT = 0
     ENV = 1
@@ -29,18 +29,18 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PhaseStats:
-    """What one phase has cost since the last reset."""
+    """Time of one phase since the last reset."""
 
     seconds: float
     calls: int
     p50_us: float
-    """Microseconds of a usual call, of the newest ones."""
+    """Median of the newest calls, in microseconds."""
     p95_us: float
-    """Microseconds that 19 of 20 calls stay below."""
+    """95th percentile of the newest calls, in microseconds."""
 
 
 class _Span:
-    """A reusable context manager that adds the time spent inside it to one counter."""
+    """A reusable context manager that adds the time spent inside it to a total."""
 
     __slots__ = ("_begin", "clock", "count", "recent", "total_ns")
 
@@ -63,13 +63,13 @@ class _Span:
         self.add(self.clock() - self._begin)
 
     def add(self, ns: int) -> None:
-        """Count a stretch that was timed elsewhere."""
+        """Add a call that was timed elsewhere."""
         self.total_ns += ns
         self.recent[self.count & (KEPT - 1)] = ns
         self.count += 1
 
     def stats(self) -> PhaseStats:
-        """Everything counted so far."""
+        """Statistics of all calls so far."""
         calls = sorted(self.recent[: min(self.count, KEPT)]) or [0]
         return PhaseStats(
             seconds=self.total_ns / 1e9,
@@ -83,8 +83,8 @@ class PhaseTimer:
     """Nanosecond totals per phase. Entering a phase allocates nothing; phases do not nest.
 
     Args:
-        clock: Nanoseconds that are counted: those of the wall by default, or those of a processor,
-            such as `time.process_time_ns`.
+        clock: Returns nanoseconds: wall time by default, or CPU time such as
+            `time.process_time_ns`.
     """
 
     def __init__(self, clock: Callable[[], int] = perf_counter_ns) -> None:
@@ -93,7 +93,7 @@ class PhaseTimer:
         self._start = clock()
 
     def __getitem__(self, phase: Phase | str) -> _Span:
-        """The context manager of a phase, which may be called by its name: `timer["env"]`.
+        """The context manager of a phase, which may be given by name: `timer["env"]`.
 
         Raises:
             KeyError: There is no such phase.
@@ -101,14 +101,14 @@ class PhaseTimer:
         return self._spans[Phase[phase.upper()] if isinstance(phase, str) else phase]
 
     def use(self, clock: Callable[[], int]) -> None:
-        """Count by another clock from now on, from nothing. No phase may be under way."""
+        """Switch to another clock and reset; no phase may be under way."""
         self.clock = clock
         for span in self._spans:
             span.clock = clock
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything; the whole time starts now."""
+        """Set all totals to zero and restart the total time."""
         for span in self._spans:
             span.total_ns = 0
             span.count = 0
@@ -122,7 +122,7 @@ class PhaseTimer:
         return totals
 
     def stats(self) -> dict[str, PhaseStats]:
-        """What every phase has cost since the last reset; `other` is what no phase covered."""
+        """Statistics of every phase since the last reset; `other` is what no phase covered."""
         totals = self.seconds()
         found = {phase.name.lower(): self._spans[phase].stats() for phase in Phase}
         return {name: replace(stats, seconds=totals[name]) for name, stats in found.items()}

@@ -1,4 +1,4 @@
-"""Name tables that point at code without importing it."""
+"""Registries: names that refer to objects without importing them."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def load_from_checkout(module: str, command: str) -> ModuleType:
 
 
 class Registry(Generic[T]):
-    """Names of one kind of part, each with a lazy "module:name" address or the object itself.
+    """Names of one kind of object, each with a lazy "module:name" address or the object itself.
 
-    Third parties add names through the entry-point group `briskrl.<kind>s`.
+    Other packages can add names through the entry-point group `briskrl.<kind>s`.
     """
 
     def __init__(self, kind: str) -> None:
@@ -56,7 +56,7 @@ class Registry(Generic[T]):
         self._plugins_read = False
 
     def add(self, name: str, entry: str | T) -> None:
-        """Register an object, or the address of one; a name can be taken once."""
+        """Register an object or its address; a name can be registered once."""
         if name in self._entries:
             raise ConfigError(f"The {self.kind} name {name!r} is already registered.")
         self._entries[name] = entry
@@ -70,10 +70,10 @@ class Registry(Generic[T]):
         return name in self._entries
 
     def get(self, name: str) -> T:
-        """Import and return what `name` stands for.
+        """Import and return the object of this name.
 
         Raises:
-            ConfigError: The name is unknown; the message carries the nearest known ones.
+            ConfigError: The name is unknown; the message suggests similar names.
         """
         if name not in self:
             raise ConfigError(f"Unknown {self.kind} {name!r}. {nearest(name, self._entries)}")

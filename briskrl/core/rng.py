@@ -1,7 +1,7 @@
-"""Named random streams, all derived from one root seed, all saved with the run.
+"""Named random streams, derived from one root seed and saved with the run.
 
-A stream's numbers depend on the root seed and its own name alone, so adding a consumer of
-randomness somewhere never shifts the numbers somebody else draws.
+The numbers of a stream depend only on the root seed and its name, so a new consumer of random
+numbers never changes those of the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from briskrl.core.types import JSON
 
 
 def derive_seed(root: int, name: str) -> int:
-    """A 63-bit seed for a named purpose; neighbouring roots give unrelated seeds."""
+    """A 63-bit seed for a named purpose; similar root seeds give unrelated seeds."""
     words = _sequence(root, name).generate_state(2, np.uint32)
     return (int(words[0]) << 31) ^ int(words[1])
 
@@ -42,7 +42,7 @@ class Streams:
         return {name: rng.bit_generator.state for name, rng in self._generators.items()}
 
     def load_state(self, state: dict[str, JSON]) -> None:
-        """Move every stream to its saved position; streams not in `state` start afresh."""
+        """Move every stream to its saved position; streams not in `state` restart."""
         for name, rng in self._generators.items():
             if name not in state:
                 rng.bit_generator.state = np.random.PCG64(_sequence(self.seed, name)).state

@@ -1,4 +1,4 @@
-"""What an environment looks like from outside: shapes, dtypes and bounds, without Gymnasium."""
+"""Shapes, dtypes and bounds of observations and actions, without Gymnasium."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class DiscreteSpec:
 
 @dataclass(frozen=True, slots=True)
 class MultiDiscreteSpec:
-    """Several choices at once: action d is one of 0..nvec[d]-1; stored as (D,) int64."""
+    """D discrete actions at once: action d is one of 0..nvec[d]-1; stored as (D,) int64."""
 
     nvec: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SubsetSpec:
-    """Up to k different ones of the actions 0..n-1 at once; stored as (k,) int64, -1 for none.
+    """A subset of up to k of the actions 0..n-1; stored as (k,) int64, padded with -1.
 
-    Masks are those of single actions, (n,).
+    Masks are over single actions, (n,).
     """
 
     n: int
@@ -60,7 +60,7 @@ class SubsetSpec:
 class BoxSpec:
     """Continuous actions, one float32 vector per environment.
 
-    Policies may propose anything; the environment clips it to its own bounds, element by element.
+    The environment clips actions to its own bounds, element by element.
     """
 
     shape: tuple[int, ...]
@@ -82,13 +82,13 @@ _ACTION_KINDS = {
 
 
 def action_to_dict(action: ActionSpec) -> dict[str, Any]:
-    """The spec as plain data, for files."""
+    """The spec as plain data that JSON can hold."""
     kind = next(kind for kind, cls in _ACTION_KINDS.items() if isinstance(action, cls))
     return {"kind": kind, **asdict(action)}
 
 
 def action_from_dict(data: Mapping[str, Any]) -> ActionSpec:
-    """The spec that `action_to_dict` described."""
+    """The spec of what `action_to_dict` returned."""
     fields = {name: tuple(v) if isinstance(v, list) else v for name, v in data.items()}
     cls: Any = _ACTION_KINDS[str(fields.pop("kind"))]
     action: ActionSpec = cls(**fields)
@@ -97,23 +97,23 @@ def action_from_dict(data: Mapping[str, Any]) -> ActionSpec:
 
 @dataclass(frozen=True, slots=True)
 class EnvSpec:
-    """Everything a trainer must know about an environment before it builds anything else."""
+    """Everything that training must know about an environment before it is built."""
 
     obs: ArraySpec
     action: ActionSpec
     max_steps: int | None
-    """Longest possible episode, if there is one."""
+    """Longest possible episode, if there is a limit."""
     has_mask: bool
     """Whether step buffers carry legal-action masks."""
     exact_state: bool
-    """Whether get_state/set_state can be trusted to the bit."""
+    """Whether `set_state(get_state())` is bit-exact."""
     code_words: int = 0
-    """Words of an observation's code, a short form that it can be rebuilt from; 0 if there is none.
-    Environments with codes offer a `codec` and never truncate episodes."""
+    """64-bit words of an observation's code, from which a codec rebuilds it; 0 without codes.
+    Environments with codes never truncate episodes."""
 
     @property
     def mask_width(self) -> int:
-        """Actions that a mask tells of; 0 if there are no masks."""
+        """Actions that a mask covers; 0 if there are no masks."""
         if not self.has_mask:
             return 0
         assert isinstance(self.action, DiscreteSpec | SubsetSpec)

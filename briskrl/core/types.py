@@ -1,7 +1,7 @@
-"""The plain records of arrays that environments, memories and algorithms pass to one another.
+"""Records of arrays that environments, memories and algorithms exchange.
 
-All arrays are structure-of-arrays with the environment index first. Whoever allocates a record owns
-its memory; everybody else writes into it.
+All arrays are structure-of-arrays with the environment index first. The code that allocates a
+record owns its arrays; all other code writes into them.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 JSON = Any
-"""Anything `json` can write: the scalars of a state."""
+"""Any value that `json` can write."""
 
 
 @dataclass(slots=True)
 class StepBuffers:
-    """What one step of N environments produces.
+    """The results of one step of N environments.
 
-    A mask row that is False everywhere means that no action is legal; consumers then treat every
-    action as legal, because some action has to be taken.
+    A mask row that is False everywhere means that no action is legal; then every action is treated
+    as legal, because some action must be taken.
     """
 
     obs: Array
-    """(N, *obs): the observation to act on next; the first one of a new episode where one ended."""
+    """(N, *obs): the next observation; the first one of the new episode where one ended."""
     reward: Floats
     """(N,)"""
     terminated: Bools
-    """(N,): the task ended, values do not bootstrap."""
+    """(N,): the episode ended in a terminal state; values do not bootstrap."""
     truncated: Bools
-    """(N,): time ran out, values bootstrap from final_obs."""
+    """(N,): the episode was cut off; values bootstrap from final_obs."""
     final_obs: Array
     """(N, *obs): the last observation of the ended episode; valid where one ended."""
     mask: Bools | None = None
@@ -47,7 +47,7 @@ class StepBuffers:
     final_mask: Bools | None = None
     """(N, A): legal actions in final_obs; valid where an episode ended."""
     code: Array | None = None
-    """(N, W) uint64: what obs and mask can be rebuilt from, where the environment has codes."""
+    """(N, W) uint64: codes from which obs and mask can be rebuilt, if the environment has them."""
 
     @classmethod
     def allocate(cls, spec: EnvSpec, num_envs: int) -> StepBuffers:
@@ -70,13 +70,13 @@ class StepBuffers:
 
 @dataclass(slots=True)
 class Decision:
-    """What a policy decided for N environments."""
+    """The actions of a policy for N environments."""
 
     action: Array
     """(N,) int64 for discrete actions, (N, D) int64 for several at once, (N, D) float32 for
     continuous ones."""
     log_prob: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
-    """(N,): log probability under the policy that acted; left alone by value-based policies."""
+    """(N,): log probability under the policy that acted; unused by value-based policies."""
 
     @classmethod
     def allocate(cls, spec: EnvSpec, num_envs: int) -> Decision:
@@ -99,22 +99,22 @@ def action_layout(spec: EnvSpec) -> tuple[tuple[int, ...], type[np.int64] | type
 
 @dataclass(slots=True)
 class StepSlot:
-    """Where one vector step is written: what is acted on, what is decided, what comes of it."""
+    """Where one vector step is written: observations, actions and results."""
 
     before: StepBuffers
-    """obs and mask are read; the rest is whatever the step before left there."""
+    """obs and mask are read; the other fields belong to the step before."""
     decision: Decision
     after: StepBuffers
 
 
 @dataclass(slots=True)
 class Batch:
-    """K batches of B transitions, drawn for K consecutive gradient updates."""
+    """K batches of B transitions, sampled for K consecutive gradient updates."""
 
     obs: Array
     """(K, B, *obs)"""
     action: Ints
-    """(K, B), or (K, B, k) for several of one set"""
+    """(K, B), or (K, B, k) for subsets."""
     reward: Floats
     """(K, B): n-step return, discounted inside the window."""
     next_obs: Array
@@ -124,7 +124,7 @@ class Batch:
     weight: Floats
     """(K, B): importance weights; ones for uniform sampling."""
     index: Ints
-    """(K, B): where the transitions lie in the memory, for feedback."""
+    """(K, B): indices of the transitions in the memory, for feedback."""
     next_mask: Bools | None = None
     """(K, B, A): legal actions in next_obs."""
 
@@ -149,11 +149,11 @@ class Batch:
 
 @dataclass(slots=True)
 class Rollout:
-    """T steps of N environments in order, and what learning derives from them.
+    """T steps of N environments in order, with advantages and returns.
 
-    Arrays are views of the memory that recorded the rollout. All of them have a row T, so that one
-    flat index t * N + n serves them all; row T holds the observation, mask and value that the
-    rollout ends in and means nothing elsewhere.
+    Arrays are views of the rollout buffer. All of them have a row T, so that one flat index
+    t * N + n serves them all; row T holds the observation, mask and value after the last step and
+    is undefined in the other arrays.
     """
 
     obs: Array
@@ -173,17 +173,17 @@ class Rollout:
     mask: Bools | None
     """(T + 1, N, A): legal actions in obs."""
     old_log_prob: Floats
-    """(T + 1, N): log probability under the policy that learning starts from; by the algorithm."""
+    """(T + 1, N): log probability under the policy before the updates; set by the algorithm."""
     weight: Floats
-    """(T + 1, N): truncated importance weights, ones for what was just collected; likewise."""
+    """(T + 1, N): truncated importance weights, ones for the newest rollout; likewise."""
     value: Floats
     """(T + 1, N): value estimates of obs; likewise."""
     advantage: Floats
     """(T + 1, N): likewise."""
     returns: Floats
-    """(T + 1, N): what values should learn; likewise."""
+    """(T + 1, N): targets of the value function; likewise."""
     age: int = 0
-    """How many rollouts have been collected since."""
+    """Number of rollouts collected since."""
 
 
 @dataclass(slots=True)
@@ -207,7 +207,7 @@ class Minibatch:
     mask: Bools | None = None
     """(M, A)"""
     indices: Ints | None = None
-    """(B,): which steps, in their order; None: all of them."""
+    """(B,): ascending indices of the steps; None for all of them."""
 
     @classmethod
     def allocate(cls, spec: EnvSpec, size: int) -> Minibatch:
@@ -249,7 +249,7 @@ class Minibatch:
             array = getattr(self, name)
             if array is not None:
                 room = None if out is None else getattr(out, name)[: len(indices)]
-                # Every index is in range; "clip" only spares numpy a buffered copy.
+                # Every index is in range; "clip" only avoids a buffered copy in NumPy.
                 found[name] = np.take(array, indices, axis=0, out=room, mode="clip")
         return out if out is not None and out.size == len(indices) else Minibatch(**found)
 
@@ -264,12 +264,12 @@ MINIBATCH_FIELDS = (
     "returns",
     "mask",
 )
-"""What a minibatch is made of."""
+"""The arrays of a minibatch."""
 
 
 @dataclass(slots=True)
 class EpisodeStats:
-    """Episodes that finished since the last drain, one row each, in order of finishing."""
+    """Episodes that finished since the last drain, in order of finishing."""
 
     env: NDArray[np.int32]
     """Index of the environment."""
@@ -278,11 +278,11 @@ class EpisodeStats:
     returns: Floats
     """Sum of its rewards."""
     score: Floats
-    """The environment's own measure of success (the return where it has none)."""
+    """The environment's own score; the return where it has none."""
     won: Bools
-    """Whether the task was solved outright."""
+    """Whether the task was solved completely."""
     cause: NDArray[np.uint8]
-    """Why it ended, in the environment's own codes."""
+    """Why the episode ended, in the environment's own codes."""
 
     @property
     def count(self) -> int:
@@ -292,31 +292,31 @@ class EpisodeStats:
 
 @dataclass(slots=True)
 class State:
-    """A saved part of a run: arrays by name and JSON scalars, nothing else."""
+    """The saved state of one object: arrays by name and JSON scalars."""
 
     arrays: dict[str, Array] = field(default_factory=dict)
     scalars: dict[str, JSON] = field(default_factory=dict)
 
 
 class ObsCodec(Protocol):
-    """Rebuilds what codes stand for, so that a memory can keep codes alone.
+    """Rebuilds observations from codes, so that a memory can store codes only.
 
-    A codec serves the codes of every environment with the settings it was made for.
+    A codec decodes the codes of all environments with the same settings.
     """
 
     def decode_into(self, codes: Array, obs: Array, mask: Bools | None) -> None:
-        """Write the observations (B, *obs), and masks (B, A) if wanted, of codes (B, W)."""
+        """Write the observations (B, *obs) and, unless None, masks (B, A) of codes (B, W)."""
         ...
 
 
 class ChunkSource(Protocol):
-    """A memory that is saved piece by piece, so that a checkpoint costs what changed.
+    """A memory that is saved in chunks, so that a checkpoint writes only what changed.
 
     Two chunks with the same name and version hold the same data.
     """
 
     def chunk_versions(self) -> Mapping[str, int]:
-        """Names of the chunks that hold data, with a number that grows on every change."""
+        """Names of the chunks that hold data, with a version that grows on every change."""
         ...
 
     def read_chunk(self, name: str) -> Mapping[str, Array]:
@@ -324,12 +324,12 @@ class ChunkSource(Protocol):
         ...
 
     def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
-        """Put back what read_chunk gave."""
+        """Restore what `read_chunk` returned."""
         ...
 
 
 def iter_rows(stats: EpisodeStats) -> Iterator[tuple[int, int, float, float, bool, int]]:
-    """Episodes as plain Python tuples (env, steps, return, score, won, cause) for writers."""
+    """Episodes as tuples (env, steps, return, score, won, cause) of Python numbers."""
     return zip(
         stats.env.tolist(),
         stats.steps.tolist(),
@@ -348,8 +348,8 @@ ALIGNMENT = 64
 def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """A zeroed array whose memory begins on a cache line.
 
-    Matrix products may take another code path, and so round differently, when the alignment of
-    their inputs differs; a fixed alignment keeps runs equal to the bit across processes.
+    Matrix products may use another code path, and so round differently, when the alignment of their
+    inputs differs; a fixed alignment keeps runs bit-identical across processes.
     """
     item = np.dtype(dtype)
     size = prod(shape) * item.itemsize

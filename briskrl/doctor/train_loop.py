@@ -152,7 +152,7 @@ class SilentLog:
     def phases(self, row: object) -> None:
         """Drop a row."""
 
-    def episodes(self, clock_step: int, stats: EpisodeStats) -> None:
+    def episodes(self, env_steps: int, stats: EpisodeStats) -> None:
         """Drop finished episodes."""
 
     def tick(self) -> None:

@@ -1,4 +1,4 @@
-"""Collecting experience from whichever environments are ready first."""
+"""Collect transitions from the environments that are ready first."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from briskrl.training.collector import Actor, load_view, saved_view
 
 
 class AsyncCollector:
-    """Acts for the environments that have answered while the others are still at work.
+    """Acts for the environments that have finished a step while the others are still stepping.
 
-    Every transition is stored once, in its environment's own order. Environments that the memory
-    has no room for (their share of a rollout is full) rest until it has; those that can only move
-    together go on, and what the memory has no room for is not stored.
+    Every transition is stored once, in the order of its environment. Environments for which the
+    memory has no room (their column of a rollout is full) pause until it has; environments that can
+    only step together go on, and transitions without room are not stored.
 
     Args:
         env: The environments.
-        actor: Who acts.
-        memory: Where transitions go.
-        timer: Where the time is counted.
-        counters: Where progress is counted.
-        on_policy: Whether only what the present policy did may be stored.
+        actor: Chooses the actions.
+        memory: Where transitions are stored.
+        timer: Counts the time of the phases.
+        counters: Counts steps and episodes.
+        on_policy: Whether only actions of the current policy may be stored.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class AsyncCollector:
         self._lockstep = env.lockstep
         spec, num_envs = env.env_spec, env.num_envs
         self.now = StepBuffers.allocate(spec, num_envs)
-        """Row i: what env i acts on next, or acts on if it is at work."""
+        """Row i: the observation that env i acts on next, or acted on if it is stepping."""
         self._chosen = Decision.allocate(spec, num_envs)
-        """Row i: what was last decided for env i."""
+        """Row i: the last decision for env i."""
         self._before = StepBuffers.allocate(spec, num_envs)
         self._decision = Decision.allocate(spec, num_envs)
         self._after = StepBuffers.allocate(spec, num_envs)
-        self._at_work: Bools = np.zeros(num_envs, np.bool_)
+        self._stepping: Bools = np.zeros(num_envs, np.bool_)
         self._sent_at: Ints = np.zeros(num_envs, np.int64)
-        """Updates that had been done when each env was last sent to work."""
+        """(N,): updates done when each env was last sent an action."""
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
@@ -64,16 +64,16 @@ class AsyncCollector:
         self._env.start(seed, self.now)
 
     def collect(self) -> tuple[int, EpisodeStats]:
-        """Send everybody who is free to work, then store what the first to finish bring."""
+        """Send actions to all idle envs, then store the transitions that finish first."""
         timer = self._timer
         wanted = self._lockstep or self._memory.has_room
-        free = np.flatnonzero(~self._at_work & wanted)
+        free = np.flatnonzero(~self._stepping & wanted)
         if len(free):
             with timer[Phase.ACT]:
                 self._decide(free)
             with timer[Phase.ENV]:
                 self._env.send(self._chosen.action[free], free)
-            self._at_work[free] = True
+            self._stepping[free] = True
             self._sent_at[free] = self._counters.updates
         with timer[Phase.ENV]:
             ids = self._receive()
@@ -86,21 +86,21 @@ class AsyncCollector:
         return stored, ended
 
     def cancel_or_wait(self) -> None:
-        """Wait for everybody at work and forget what they bring."""
-        while self._at_work.any():
+        """Wait for all envs that are stepping and discard their transitions."""
+        while self._stepping.any():
             self._receive()
 
     @property
     def is_exact(self) -> bool:
-        """Which environments are ready first is up to the machine."""
+        """False, because the order in which envs finish is not reproducible."""
         return False
 
     def state(self) -> State:
-        """The last observations; environments at work cannot be saved without waiting for them."""
+        """The last observations; the state of envs that are stepping cannot be saved."""
         return State(saved_view(self.now))
 
     def load_state(self, state: State) -> None:
-        """Remember the saved observations; new episodes have to begin."""
+        """Restore the saved observations; new episodes must begin."""
         self.cancel_or_wait()
         load_view(state.arrays, self.now)
 
@@ -116,14 +116,14 @@ class AsyncCollector:
         self._chosen.log_prob[ids] = decision.log_prob
 
     def _receive(self) -> Ints:
-        """The ids of environments that have finished, their rows first in `_after`."""
-        wanted = min(self._min_ready, int(self._at_work.sum()))
+        """Ids of the envs that have finished; their results are the first rows of `_after`."""
+        wanted = min(self._min_ready, int(self._stepping.sum()))
         ids = self._env.recv(wanted, None, self._after)
-        self._at_work[ids] = False
+        self._stepping[ids] = False
         return ids
 
     def _store(self, ids: Ints) -> int:
-        """Write what the envs `ids` have brought into the memory; how much of it was wanted."""
+        """Store the transitions of the envs `ids` that count; returns their number."""
         now, before, after = self.now, self._before, self._after
         wanted = self._memory.has_room[ids]
         if self._on_policy:
@@ -145,7 +145,7 @@ class AsyncCollector:
 
 
 def _keep_rows(buffers: StepBuffers, rows: Ints) -> None:
-    """Move some rows to the front, in their order."""
+    """Move these rows to the front, keeping their order."""
     for name in buffers.__slots__:
         array = getattr(buffers, name)
         if array is not None:

@@ -1,4 +1,4 @@
-"""Collecting experience from environments that step together: act, step, store."""
+"""Collect transitions from environments that step together: act, step, store."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from briskrl.memory.base import Memory
 
 
 class Actor(Protocol):
-    """Whoever decides what environments do."""
+    """Chooses the actions of the environments."""
 
     def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
-        """Decide for N environments; writes `out`."""
+        """Write actions for N environments into `out`."""
         ...
 
 
 class Collecting(Protocol):
-    """Whatever brings transitions into the memory."""
+    """Collects transitions into the memory."""
 
     @property
     def now(self) -> StepBuffers:
@@ -37,20 +37,20 @@ class Collecting(Protocol):
         ...
 
     def cancel_or_wait(self) -> None:
-        """Wait for whatever is under way and forget it."""
+        """Wait for steps under way and discard their results."""
         ...
 
     @property
     def is_exact(self) -> bool:
-        """Whether a saved state continues to the bit; if not, new episodes have to begin."""
+        """Whether a saved state continues bit-identically; if not, new episodes must begin."""
         ...
 
     def state(self) -> State:
-        """What to act on next, and the environments."""
+        """The observations to act on next, and the state of the environments."""
         ...
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` gave."""
+        """Continue from what `state` returned."""
         ...
 
 
@@ -62,7 +62,7 @@ class Collector:
     ) -> None:
         self._env = env
         self._slots = slots
-        # Looked up once: what a step of the loop does besides acting and stepping adds up.
+        # Bound once, because the overhead of each step besides acting and stepping matters.
         self._calls = (slots.next_slot, actor.act, env.step_into, slots.advance, env.drain_stats)
         self._num_envs = env.num_envs
         self._timer = timer
@@ -71,12 +71,12 @@ class Collector:
 
     @property
     def now(self) -> StepBuffers:
-        """What is acted on next."""
+        """The observations and masks to act on next."""
         return self._slots.next_slot().before
 
     def start(self, seed: int) -> None:
         """Begin new episodes everywhere."""
-        # What is acted on next shares its rewards and flags with the step before, which stay.
+        # The slot shares its rewards and flags with the step before, which must not change.
         first = StepBuffers.allocate(self._env.env_spec, self._env.num_envs)
         self._env.start(seed, first)
         self.now.obs[...] = first.obs
@@ -89,12 +89,12 @@ class Collector:
         """Advance every environment by one transition; returns N and the episodes that ended."""
         next_slot, act, step_into, advance, drain_stats = self._calls
         now, counters = self._timer.clock, self._counters
-        row = next_slot()
-        before, decision = row.before, row.decision
+        slot = next_slot()
+        before, decision = slot.before, slot.decision
         begin = now()
         act(before.obs, before.mask, counters, decision)
         acted = now()
-        step_into(decision.action, row.after)
+        step_into(decision.action, slot.after)
         stepped = now()
         advance()
         stored = now()
@@ -110,11 +110,11 @@ class Collector:
         return self._num_envs, ended
 
     def cancel_or_wait(self) -> None:
-        """Nothing is ever under way between two calls."""
+        """Do nothing: no step is under way between two calls."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether the environments can be saved and continued to the bit."""
+        """Whether the state of the environments can be saved and restored exactly."""
         return self._env.env_spec.exact_state
 
     def state(self) -> State:
@@ -125,7 +125,7 @@ class Collector:
         return State(arrays)
 
     def load_state(self, state: State) -> None:
-        """Continue with what was saved."""
+        """Restore observations and environments."""
         load_view(state.arrays, self.now)
         saved = {name: array for name, array in state.arrays.items() if name.startswith("env.")}
         if saved:
@@ -133,7 +133,7 @@ class Collector:
 
 
 def saved_view(now: StepBuffers) -> dict[str, Array]:
-    """What is to be acted on next, as arrays; copies."""
+    """The observations, masks and codes to act on next; copies."""
     arrays = {"obs": now.obs.copy()}
     if now.mask is not None:
         arrays["mask"] = now.mask.copy()
@@ -143,7 +143,7 @@ def saved_view(now: StepBuffers) -> dict[str, Array]:
 
 
 def load_view(arrays: dict[str, Array], now: StepBuffers) -> None:
-    """Put back what `saved_view` gave."""
+    """Restore what `saved_view` returned."""
     now.obs[...] = arrays["obs"]
     if now.mask is not None:
         now.mask[...] = arrays["mask"]
@@ -152,36 +152,36 @@ def load_view(arrays: dict[str, Array], now: StepBuffers) -> None:
 
 
 class StepSlots(Protocol):
-    """Hands out the place of one vector step after another."""
+    """Where vector steps are written, one slot after another."""
 
     def next_slot(self) -> StepSlot:
         """Where the next step goes; its `before` holds what to act on."""
         ...
 
     def advance(self) -> None:
-        """The row has been written; its `after` is the next one's `before`."""
+        """Finish the slot that was written; its `after` is the `before` of the next one."""
         ...
 
 
 class DoubleBuffer:
-    """Two sets of step buffers that take turns, each step copied into the memory.
+    """Two alternating sets of step buffers; each step is copied into the memory.
 
-    What was acted on stays readable while the environments write.
+    The observations that were acted on stay readable while the environments write the next ones.
     """
 
     def __init__(self, memory: Memory, spec: EnvSpec, num_envs: int) -> None:
         self._memory = memory
         first, second = (StepBuffers.allocate(spec, num_envs) for _ in range(2))
         decision = Decision.allocate(spec, num_envs)
-        self._row = StepSlot(first, decision, second)
+        self._slot = StepSlot(first, decision, second)
         self._other = StepSlot(second, decision, first)
 
     def next_slot(self) -> StepSlot:
         """Where the next step goes."""
-        return self._row
+        return self._slot
 
     def advance(self) -> None:
-        """Copy the step into the memory and turn round."""
-        row = self._row
-        self._memory.write(row.before, row.decision, row.after)
-        self._row, self._other = self._other, row
+        """Copy the step into the memory and swap the buffers."""
+        slot = self._slot
+        self._memory.write(slot.before, slot.decision, slot.after)
+        self._slot, self._other = self._other, slot

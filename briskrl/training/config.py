@@ -1,4 +1,4 @@
-"""Settings of a run; imports nothing heavy, so that help and errors are instant."""
+"""Settings of a training run; imports nothing heavy, so that help and errors are instant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_STEPS = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Where a run ends; None where there is no such limit."""
+    """The limits of a run; None where there is no such limit."""
 
     steps: int | None
     episodes: int | None
@@ -29,19 +29,20 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of a curriculum: how the environment differs, and when the stage is mastered."""
+    """One stage of a curriculum: how the environment differs, and when the stage ends."""
 
     env: dict[str, Any] = field(default_factory=dict)
     """Settings of the environment that differ from the run's own."""
     until: Literal["score", "success", "steps"] = "score"
-    """What leads to the next stage: the mean score, the share of episodes won, or transitions."""
+    """What ends the stage: the mean score, the share of episodes won, or the number of
+    transitions."""
     value: float = 0.0
     """The mean score, share or number of transitions to reach."""
     window: Annotated[int, Meta(ge=1, le=1_000_000)] = 500
-    """The most recent episodes of the stage that a mean or share is taken over."""
+    """Most recent episodes of the stage over which the mean or share is taken."""
 
     def check(self) -> list[str]:
-        """Combinations that cannot work, one sentence each."""
+        """Problems with combinations of settings, one sentence each."""
         if self.until == "success" and not 0 < self.value <= 1:
             return [f"value {self.value} must be above 0 and at most 1: a share of episodes won."]
         if self.until == "steps" and self.value < 1:
@@ -52,7 +53,7 @@ class Stage:
 @accepts_aliases
 @dataclass(frozen=True, slots=True)
 class TrainConfig:
-    """One training run: what to train, on what, for how long, and what to keep."""
+    """One training run: algorithm, environment, budget, and what to save."""
 
     ALIASES: ClassVar[AliasTable] = {
         "total_timesteps": "steps",
@@ -65,50 +66,51 @@ class TrainConfig:
     algo: str = "dqn"
     """Algorithm preset; `brisk algos` lists them."""
     seed: Annotated[int, Meta(ge=0)] = 0
-    """Root of every random stream; equal seeds give equal runs, bit for bit."""
+    """Seed of all random streams; runs with equal seeds are bit-identical."""
     steps: Annotated[int, Meta(ge=1)] | None = None
     """Transitions to collect, over all environments; 4,000,000 unless episodes are given."""
     episodes: Annotated[int, Meta(ge=1)] | None = None
-    """Episodes to finish, over all environments; with steps as well, whichever comes first."""
+    """Episodes to finish, over all environments; if steps are given too, the run ends at whichever
+    comes first."""
     max_episodes: Annotated[int, Meta(ge=1)] | None = None
-    """Episodes to finish per environment, on average: num_envs times as many in total."""
+    """Episodes to finish per environment, on average; the total is num_envs times this."""
     num_envs: Annotated[int, Meta(ge=1, le=1_048_576)] = 256
     """Environments stepped together."""
     threads: Annotated[int, Meta(ge=1, le=1024)] | Literal["auto"] = 1
-    """Threads for environments and arithmetic; auto takes one per core. Results depend on the
-    number, not on who is faster."""
+    """Threads for environments and networks; auto takes one per core. Results depend on this
+    number, but not on how the threads are scheduled."""
     overlap: bool = False
-    """Collect and learn at the same time, in two threads: updates lag one iteration behind. For
-    algorithms with a replay memory, on the fused engine."""
+    """Collect and learn at the same time, in two threads; updates lag one iteration behind. For
+    algorithms with a replay buffer, on the fused engine."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"
-    """Where the networks live; auto takes an accelerator if there is one."""
+    """Device of the networks; auto takes an accelerator if there is one."""
     engine: Literal["auto", "fused", "torch"] = "auto"
-    """Who computes the networks: torch, or the fused CPU engine for networks of dense layers; auto
-    takes the fused one where it can be used and is the faster in the warm-up."""
+    """Engine of the networks: torch, or the fused CPU engine for networks of dense layers. auto
+    takes the fused engine where it can be used and is faster in the warm-up."""
     amp: bool = False
-    """Compute updates in half precision: float16 on CUDA, bfloat16 elsewhere."""
+    """Automatic mixed precision for updates: float16 on CUDA, bfloat16 elsewhere."""
     compile: bool = False
     """Compile the networks with torch.compile; the first calls then take tens of seconds."""
     warmup: bool = True
-    """Compile and touch everything before the clock starts; training comes out the same."""
+    """Compile and run everything once before the clock starts; results do not change."""
     run_dir: str | None = None
     """Run folder to create; by default a new one under runs/."""
     checkpoint_steps: Annotated[int, Meta(ge=0)] = 0
-    """Save a checkpoint every this many transitions; 0 leaves it to checkpoint_seconds."""
+    """Transitions between checkpoints; 0 leaves it to checkpoint_seconds."""
     checkpoint_seconds: Annotated[float, Meta(ge=0)] = 60.0
-    """Save a checkpoint every this many seconds; 0 saves only at the end."""
+    """Seconds between checkpoints; 0 saves only at the end."""
     keep_checkpoints: Annotated[int, Meta(ge=1)] = 2
-    """How many checkpoints to keep."""
+    """Number of checkpoints to keep."""
     log_seconds: Annotated[float, Meta(gt=0)] = 2.0
-    """Seconds between rows of metrics.jsonl, and the longest that logs stay unwritten."""
+    """Seconds between rows of metrics.jsonl, and the longest time that log rows stay unwritten."""
     tensorboard: bool = False
     """Also write TensorBoard files into the run folder (needs the tensorboard extra)."""
     curriculum: tuple[Stage, ...] = ()
-    """Stages to master before the task itself, each a table [[curriculum]] of a file."""
+    """Stages to pass before the task itself; each is a table [[curriculum]] of a file."""
     env_config: Any = None
     """Settings of the environment; defaults if absent."""
     algo_config: Any = None
-    """Settings of the algorithm; the preset's if absent."""
+    """Settings of the algorithm; those of the preset if absent."""
 
     @property
     def num_threads(self) -> int:
@@ -127,7 +129,7 @@ class TrainConfig:
         return Budget(steps, episodes)
 
     def check(self) -> list[str]:
-        """Combinations that cannot work, one sentence each."""
+        """Problems with combinations of settings, one sentence each."""
         if self.episodes is None or self.max_episodes is None:
             return []
         total = self.max_episodes * self.num_envs
@@ -135,6 +137,6 @@ class TrainConfig:
             return []
         return [
             f"max_episodes {self.max_episodes} per environment times num_envs {self.num_envs} "
-            f"makes {total} in total, not the {self.episodes} that episodes asks for. "
+            f"is {total} in total, but episodes is {self.episodes}. "
             "Give one of them."
         ]

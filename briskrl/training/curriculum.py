@@ -1,4 +1,4 @@
-"""Stages of growing difficulty: which one a run is in, and when it is mastered."""
+"""Curriculum stages: which one a run is in, and when it ends."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from briskrl.training.resolve import stage_env_config
 
 
 def check_stages(config: TrainConfig) -> None:
-    """Make sure that one network fits all stages and the task itself.
+    """Check that one network fits all stages and the task itself.
 
     Raises:
-        ConfigError: A stage has other observations or actions than the task.
+        ConfigError: The observations or actions of a stage differ from those of the task.
     """
     if not config.curriculum:
         return
@@ -25,9 +25,9 @@ def check_stages(config: TrainConfig) -> None:
         found = _layout(config, stage)
         if found != task:
             raise ConfigError(
-                f"Stage {number} of the curriculum has observations or actions of another kind "
-                f"than the task itself ({found} against {task}), so one network cannot play both. "
-                "Leave alone the settings that change them."
+                f"Stage {number} of the curriculum has other observations or actions than the task "
+                f"itself ({found} instead of {task}), so one network cannot play both. "
+                "Do not change the settings that they depend on."
             )
 
 
@@ -40,12 +40,12 @@ def _layout(config: TrainConfig, stage: Stage | None) -> str:
 
 
 class Curriculum:
-    """Counts towards the promotion to the next stage; after the last one comes the task itself."""
+    """Decides when the next stage begins; after the last stage comes the task itself."""
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._stages = stages
         self.stage = 0
-        """Index of the stage; as many as there are stages once all are mastered."""
+        """Index of the stage; the number of stages once all are passed."""
         self._begin()
 
     @property
@@ -66,21 +66,21 @@ class Curriculum:
         )
 
     def observe(self, collected: int, ended: EpisodeStats) -> bool:
-        """Take in an iteration of the present stage; whether it has just been mastered."""
+        """Count an iteration of the current stage; returns whether the stage is passed."""
         stage = self.current
         if stage is None:
             return False
         self._steps += collected
         self._recent.add(ended)
-        return self._is_mastered(stage)
+        return self._is_passed(stage)
 
     def promote(self) -> None:
-        """Go on to the next stage, with everything counted afresh."""
+        """Begin the next stage, counting from zero."""
         self.stage += 1
         self._begin()
 
     def state(self) -> State:
-        """The stage and what counts towards the next one."""
+        """The stage and the counts that decide its end."""
         recent = self._recent.state()
         counts = {"stage": self.stage, "steps": self._steps, "recent": recent.scalars}
         return State(recent.arrays, counts)
@@ -97,7 +97,7 @@ class Curriculum:
         stage = self.current
         self._recent = RecentEpisodes(1 if stage is None else stage.window)
 
-    def _is_mastered(self, stage: Stage) -> bool:
+    def _is_passed(self, stage: Stage) -> bool:
         if stage.until == "steps":
             return self._steps >= stage.value
         if self._recent.total < stage.window:

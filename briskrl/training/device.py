@@ -1,4 +1,4 @@
-"""Where the arithmetic runs: device and threads, decided once, before anything is built."""
+"""The device of the networks, and the process-wide settings of torch and the allocator."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def choose_device(name: str) -> torch.device:
 
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""What mallopt(3) of the GNU C library calls by these names."""
+"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt(3) in the GNU C library."""
 KEPT_BYTES, LARGEST_KEPT = 64 << 20, 16 << 20
-"""How much freed memory stays with the process, and in blocks of what size."""
+"""Freed memory that the process keeps, and the largest block that it keeps."""
 
 
 def keep_freed_memory() -> None:
-    """Keep what an update frees for the next one, which asks for the same again.
+    """Keep the memory that an update frees for the next one, which allocates the same again.
 
-    Autograd allocates its results anew every time. Large ones would go back to the system each time
-    and come again as empty pages: 113 page faults per DQN update at batch 512, a seventh of its
-    time. Nothing is done where the allocator is another one. This stays when a run is over: the
-    allocator adapts its own limits only until somebody sets them.
+    Autograd allocates its results anew in every update. By default, large blocks go back to the
+    system and return as empty pages: 113 page faults per DQN update at batch 512, a seventh of its
+    time. Allocators other than glibc's are left alone. The setting remains after the run, because
+    glibc stops adapting its limits once they have been set.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -46,11 +46,11 @@ def keep_freed_memory() -> None:
 
 
 class TorchSettings:
-    """Torch's share of the cores, and cheap tiny numbers, for as long as a run lasts.
+    """Torch's number of threads and the flushing of denormals, for the duration of a run.
 
-    Adam's moments of units that no longer fire decay into denormals, which cost many times more
-    than normal numbers; flushing them keeps the cost of an update flat over a run. Both settings
-    belong to the process or thread, so whoever calls `train` gets them back as they were.
+    Adam's moments of inactive units decay into denormals, which are many times slower than normal
+    numbers; flushing them keeps the cost of an update constant over a run. Both settings belong to
+    the process or thread, so they are restored at the end of `train`.
     """
 
     def __init__(self, threads: int) -> None:
@@ -60,6 +60,6 @@ class TorchSettings:
         keep_freed_memory()
 
     def restore(self) -> None:
-        """Put the settings back; may be called twice."""
+        """Restore the previous settings; may be called twice."""
         torch.set_num_threads(self._threads_before)
         torch.set_flush_denormal(False)

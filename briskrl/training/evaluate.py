@@ -1,4 +1,4 @@
-"""How well a policy plays: greedy episodes with seeds that training never saw."""
+"""Evaluate a policy: greedy episodes with seeds that training never uses."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class EvalResult:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A policy together with the environment it plays."""
+    """A policy and the environment that it plays in."""
 
     policy: Policy
     env: str
@@ -69,10 +69,10 @@ class Agent:
 
 
 def load_policy(run_dir: str | Path) -> Agent:
-    """The newest saved policy of a run, with the environment it was trained on.
+    """Load the newest policy of a run, with the environment that it was trained in.
 
     Raises:
-        RunFolderError: There is no run, or it has saved no policy yet.
+        RunFolderError: There is no run, or it has not saved a policy yet.
     """
     state, about = RunDir.open(Path(run_dir)).load_policy_files()
     obs = about["obs"]
@@ -85,19 +85,19 @@ def load_policy(run_dir: str | Path) -> Agent:
         )
     except ValueError as error:
         raise RunFolderError(
-            f"The policy of {run_dir} does not belong to the network that its settings describe: "
-            f"{error}. It may be from another version."
+            f"The policy of {run_dir} does not fit the network that its settings describe: "
+            f"{error}. Another version of briskrl may have written it."
         ) from error
     return Agent(policy, about["env"], env_config(about["env"], **about["env_config"]))
 
 
 def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0) -> EvalResult:
-    """How well the newest policy of a run plays; see `evaluate_agent`."""
+    """Evaluate the newest policy of a run over `episodes` episodes; see `play_games`."""
     return evaluate_agent(load_policy(run_dir), episodes=episodes, seed=seed)
 
 
 def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
-    """Statistics of `episodes` games; see `play_games`."""
+    """Statistics over `episodes` episodes; see `play_games`."""
     games = play_games(agent, episodes=episodes, seed=seed)
     return EvalResult(
         episodes=episodes,
@@ -113,10 +113,10 @@ def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
 
 
 def play_games(agent: Agent, *, episodes: int, seed: int) -> Games:
-    """Play `episodes` games, each with a seed of its own, and count every one of them.
+    """Play `episodes` episodes, each with its own seed, and return the result of every one.
 
-    Game k depends on `seed` and k alone. Each environment contributes its first episode only:
-    taking whichever episodes end first would favour short ones.
+    Episode k depends on `seed` and k alone. Each environment contributes its first episode only,
+    because taking the episodes that end first would favor short ones.
     """
     num_envs = min(episodes, MAX_ENVS)
     config = agent.env_config
@@ -138,8 +138,8 @@ def play_games(agent: Agent, *, episodes: int, seed: int) -> Games:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Keep torch to one thread: for small batches the others cost much and bring nothing."""
-    # Hand-written players need no torch, and importing it would take longer than their games.
+    """Limit torch to one thread, because more are slower for small batches."""
+    # Not imported for hand-written players, because the import takes longer than their episodes.
     torch = sys.modules.get("torch")
     before = torch.get_num_threads() if torch else 1
     if torch:
@@ -152,7 +152,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float64]:
-    """Return, score, steps and win of the first episode of every environment, (N, 4)."""
+    """(N, 4): return, score, steps and win of the first episode of every environment."""
     buffers = StepBuffers.allocate(env.env_spec, env.num_envs)
     env.start(seed, buffers)
     env.drain_stats()
@@ -174,10 +174,10 @@ def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float6
 
 
 def find_suite(env: str, name: str) -> Suite:
-    """The suite of this name that the family of an environment offers.
+    """The evaluation suite of this name of an environment.
 
     Raises:
-        ConfigError: It offers none of this name.
+        ConfigError: The environment has no such suite.
     """
     suites = ENVS.get(env).suites
     if name not in suites:
@@ -188,7 +188,7 @@ def find_suite(env: str, name: str) -> Suite:
 
 
 def run_suite(agent: Agent, name: str, *, episodes: int | None = None, seed: int = 0) -> Report:
-    """What the suite says about an agent; `episodes` replaces the number it prescribes."""
+    """Run a suite for an agent; `episodes` overrides the number that the suite prescribes."""
     family = ENVS.get(agent.env)
 
     def play(config: Any, *, episodes: int, seed: int, player: str | None = None) -> Games:

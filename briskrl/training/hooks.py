@@ -15,49 +15,49 @@ if TYPE_CHECKING:
 
 
 class Hook(Protocol):
-    """Called between iterations; must be cheap when there is nothing to do."""
+    """Called between iterations; must be cheap when it has nothing to do."""
 
-    def __call__(self, run: RunRecorder) -> None:
-        """Look at the run and do what is due."""
+    def __call__(self, recorder: RunRecorder, /) -> None:
+        """Do what is due now."""
         ...
 
 
 class ReportHook:
-    """A row of metrics, a fresh status file and a word to the reporter every few seconds."""
+    """Writes a row of metrics and the status file, and reports progress, every few seconds."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._due = monotonic() + seconds
 
-    def __call__(self, run: RunRecorder) -> None:
+    def __call__(self, recorder: RunRecorder) -> None:
         """Report if it is time."""
         now = monotonic()
         if now >= self._due:
             self._due = now + self._seconds
-            with run.trainer.timer[Phase.LOG]:
-                run.report()
+            with recorder.trainer.timer[Phase.LOG]:
+                recorder.report()
 
 
 class CheckpointHook:
-    """A checkpoint every so many transitions, seconds, or both; 0 switches either off."""
+    """Saves a checkpoint every `steps` transitions, every `seconds`, or both; 0 disables either."""
 
     def __init__(self, *, steps: int, seconds: float) -> None:
         self._steps = steps
         self._seconds = seconds
         self._due = monotonic() + seconds
 
-    def __call__(self, run: RunRecorder) -> None:
+    def __call__(self, recorder: RunRecorder) -> None:
         """Save if it is time."""
-        if self._by_steps(run) or self._by_time():
-            with run.trainer.timer[Phase.SAVE]:
-                run.save()
+        if self._by_steps(recorder) or self._by_time():
+            with recorder.trainer.timer[Phase.SAVE]:
+                recorder.save()
             self._due = monotonic() + self._seconds
 
-    def _by_steps(self, run: RunRecorder) -> bool:
+    def _by_steps(self, recorder: RunRecorder) -> bool:
         if not self._steps:
             return False
-        now = run.trainer.counters.env_steps
-        return now // self._steps > (now - run.trainer.last_collected) // self._steps
+        now = recorder.trainer.counters.env_steps
+        return now // self._steps > (now - recorder.trainer.last_collected) // self._steps
 
     def _by_time(self) -> bool:
         return self._seconds > 0 and monotonic() >= self._due
@@ -70,11 +70,12 @@ _NAMES: dict[int, Literal["sigint", "sigterm"]] = {
 
 
 class StopRequest:
-    """While entered, keeps the first stop signal in `requested`; a second SIGINT interrupts.
+    """Turns SIGINT and SIGTERM into `requested`, which the loop checks between iterations.
 
-    Handlers are installed even where SIGINT was ignored, as it is for background jobs of scripts: a
-    signal sent to a training run always means save and leave. Outside the main thread, where Python
-    allows no handlers, nothing is installed and `requested` can be set by hand.
+    The first signal is kept in `requested`; a second SIGINT raises KeyboardInterrupt. Handlers are
+    installed even where SIGINT was ignored, as it is for background jobs of scripts: a signal sent
+    to a training run always means save and exit. Outside the main thread, where Python allows no
+    handlers, nothing is installed and `requested` can be set by hand.
     """
 
     def __init__(self) -> None:
@@ -96,7 +97,7 @@ class StopRequest:
     ) -> None:
         while self._before:
             number, handler = self._before.popitem()
-            # None stands for a handler that was not installed from Python and cannot be put back.
+            # None means a handler that was not installed from Python and cannot be restored.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""The one training loop: train(config) and resume(run folder)."""
+"""The training loop: train(config) and resume(run_dir)."""
 
 from __future__ import annotations
 
@@ -30,38 +30,41 @@ def train(
     reporter: Reporter | None = None,
     hooks: Sequence[Hook] = (),
 ) -> RunResult:
-    """Train from the beginning in a new run folder.
+    """Start a new run in a new run folder and train to the end of its budget.
 
     Args:
-        config: What to train; absent nested configs take their defaults.
-        env: A vector environment made by the caller, to train on instead of the one the config
-            names: one of ours, a `gymnasium.vector.VectorEnv` or an EnvPool. The run closes it.
-        reporter: Who is told about progress.
-        hooks: Called between iterations, after the run's own.
+        config: Settings; absent nested configs take their defaults.
+        env: A vector environment to train on instead of the one that the config names: a VecEnv, a
+            `gymnasium.vector.VectorEnv` or an EnvPool. It is closed at the end.
+        reporter: Receives progress.
+        hooks: Called between iterations, after the built-in ones.
 
     Raises:
-        ConfigError: Something in the config cannot be used; nothing has been written.
+        ConfigError: A setting cannot be used; nothing has been written.
         RunFolderError: The run folder exists already.
     """
     given = None if env is None else adapt(env)
     if given is not None:
         if config.curriculum:
-            raise ConfigError("A given environment has no settings that stages could change.")
+            raise ConfigError(
+                "A curriculum changes settings of the environment, which an environment passed as "
+                "env does not have."
+            )
         config = replace(config, env=GIVEN, env_config=None, num_envs=given.num_envs)
     config = complete(config)
-    # A resume must have as many threads as the run had, on whatever machine.
+    # A resume must use as many threads as the run did, also on a machine with other cores.
     config = replace(config, threads=config.num_threads)
     path = None if config.run_dir is None else Path(config.run_dir)
     if path is not None:
         check_not_taken(path)
-    # Whatever is wrong with the config shows here, before anything is written.
+    # Building the trainer first reports all errors in the config before anything is written.
     with (
         closing(Trainer(config, given)) as trainer,
         RunDir.create(
             path, env=config.env, algo=config.algo, seed=config.seed, config_toml=to_toml(config)
         ) as folder,
     ):
-        return _go(trainer, folder, reporter or SilentReporter(), hooks, resumed=False)
+        return _run(trainer, folder, reporter or SilentReporter(), hooks, resumed=False)
 
 
 def resume(
@@ -73,18 +76,18 @@ def resume(
     reporter: Reporter | None = None,
     hooks: Sequence[Hook] = (),
 ) -> RunResult:
-    """Continue a run from its newest good checkpoint, to the same bits as if never stopped.
+    """Continue a run from its newest valid checkpoint, bit-identical to an uninterrupted run.
 
     Args:
         run_dir: The run folder.
-        env: The vector environment again, if the run was given one.
-        steps: A new budget of transitions in total, to train a finished run further.
-        engine: Who computes from now on; another one than before rounds differently.
-        reporter: Who is told about progress.
-        hooks: Called between iterations, after the run's own.
+        env: The vector environment, if the run was started with one.
+        steps: A new total budget of transitions, to train a finished run further.
+        engine: The engine to continue with; switching engines changes the rounding.
+        reporter: Receives progress.
+        hooks: Called between iterations, after the built-in ones.
 
     Raises:
-        RunFolderError: No run, no usable checkpoint, or another process is writing.
+        RunFolderError: There is no run or no usable checkpoint, or another process writes to it.
         ConfigError: The run has already reached its budget.
     """
     with RunDir.open(Path(run_dir)).lock() as folder:
@@ -94,84 +97,84 @@ def resume(
         if engine is not None:
             config = replace(config, engine=engine)
         with closing(Trainer(config, None if env is None else adapt(env))) as trainer:
-            return _go(trainer, folder, reporter or SilentReporter(), hooks, resumed=True)
+            return _run(trainer, folder, reporter or SilentReporter(), hooks, resumed=True)
 
 
-def _go(
+def _run(
     trainer: Trainer, folder: RunDir, reporter: Reporter, hooks: Sequence[Hook], *, resumed: bool
 ) -> RunResult:
     config = trainer.config
-    run = RunRecorder(trainer, folder, reporter)
-    own: list[Hook] = [
+    recorder = RunRecorder(trainer, folder, reporter)
+    built_in: list[Hook] = [
         ReportHook(config.log_seconds),
         CheckpointHook(steps=config.checkpoint_steps, seconds=config.checkpoint_seconds),
     ]
-    # A resume that is refused leaves the record of the run as it was.
+    # A resume that fails before training begins leaves the records of the run as they were.
     begun = not resumed
     try:
         with StopRequest() as stop:
-            _prepare(run, resumed=resumed)
+            _prepare(recorder, resumed=resumed)
             begun = True
-            stopped = _pretrain(run, stop) or _iterate(run, [*own, *hooks], stop)
-            run.report()
+            stopped = _pretrain(recorder, stop) or _iterate(recorder, [*built_in, *hooks], stop)
+            recorder.report()
             if trainer.pretrained:
-                run.save()
-            result = run.finish(stopped)
+                recorder.save()
+            result = recorder.finish(stopped)
     except BaseException as error:
         if begun:
             with suppress(StorageError):
                 folder.end_session(f"failed: {type(error).__name__}")
         if isinstance(error, DivergedError):
-            raise run.dump_diverged(error) from error
+            raise recorder.dump_diverged(error) from error
         raise
     finally:
-        run.close()
+        recorder.close()
     reporter.on_end(result)
     return result
 
 
-def _prepare(run: RunRecorder, *, resumed: bool) -> None:
-    trainer, config = run.trainer, run.trainer.config
-    run.report_start(resumed=resumed)
+def _prepare(recorder: RunRecorder, *, resumed: bool) -> None:
+    trainer, config = recorder.trainer, recorder.trainer.config
+    recorder.report_start(resumed=resumed)
     seconds = 0.0
     if config.warmup:
-        # A continued run goes on with the engine it had, whatever is the fastest today.
-        seconds = warm_up(trainer, choose=not resumed) + run.calibrate()
+        # A resumed run keeps its engine, even if another one is faster on this machine.
+        seconds = warm_up(trainer, choose=not resumed) + recorder.calibrate()
     else:
         trainer.start()
-    run.reporter.on_warmup(seconds)
+    recorder.reporter.on_warmup(seconds)
     if resumed:
-        run.load()
+        recorder.load()
         if _is_done(trainer):
             raise ConfigError(
-                f"The run in {run.folder.path} has reached its budget "
+                f"The run in {recorder.folder.path} has reached its budget "
                 f"({trainer.counters.env_steps:,} steps). Train it further with: "
-                f"brisk resume {run.folder.path} --steps {2 * trainer.counters.env_steps}"
+                f"brisk resume {recorder.folder.path} --steps {2 * trainer.counters.env_steps}"
             )
-        replace_file(run.folder.config_path, to_toml(config).encode())
-    run.reporter.on_note(trainer.engine_note)
-    run.begin(seconds)
+        replace_file(recorder.folder.config_path, to_toml(config).encode())
+    recorder.reporter.on_note(trainer.engine_note)
+    recorder.begin(seconds)
 
 
-def _pretrain(run: RunRecorder, stop: StopRequest) -> StopReason | None:
-    """Learn from a teacher, if one is wanted; returns why it was given up, if it was."""
-    trainer = run.trainer
+def _pretrain(recorder: RunRecorder, stop: StopRequest) -> StopReason | None:
+    """Imitate a teacher if the config asks for it; returns why it was stopped, if it was."""
+    trainer = recorder.trainer
     if trainer.pretrained:
         return None
-    pretrain(trainer, note=run.reporter.on_note, stops=lambda: stop.requested is not None)
-    # Half of it cannot be continued exactly; without a checkpoint a resume begins again.
+    pretrain(trainer, note=recorder.reporter.on_note, stops=lambda: stop.requested is not None)
+    # Unfinished pretraining cannot be resumed exactly; without a checkpoint it starts again.
     if trainer.pretrained:
-        run.save()
+        recorder.save()
     return stop.requested
 
 
-def _iterate(run: RunRecorder, hooks: Sequence[Hook], stop: StopRequest) -> StopReason:
-    trainer = run.trainer
+def _iterate(recorder: RunRecorder, hooks: Sequence[Hook], stop: StopRequest) -> StopReason:
+    trainer = recorder.trainer
     while not _is_done(trainer):
         ended = trainer.iterate()
-        run.record(ended)
+        recorder.record(ended)
         for hook in hooks:
-            hook(run)
+            hook(recorder)
         if stop.requested is not None:
             return stop.requested
     return "finished"

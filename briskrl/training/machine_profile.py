@@ -1,7 +1,7 @@
-"""The machine that runs are compared with: its calibration, measured once and kept.
+"""The speed of this machine, measured once and cached.
 
-There is one file per kind of machine in the user's cache folder. Its name carries a fingerprint of
-whatever the figures depend on: processor, cores, versions, and the code of the products.
+There is one file per kind of machine in the user's cache folder. Its name contains a fingerprint of
+everything that the figures depend on: processor, cores, versions, and the source of the kernels.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from briskrl.fused.calibration.calibrate import Calibration, calibrate, calibrat
 from briskrl.training.storage.run_dir import timestamp
 
 _FEATURES = ("sse4.2", "avx2", "fma", "avx512f", "avx512bf16", "amx-tile", "neon", "sve")
-"""Those of a processor's features that decide how fast it multiplies."""
+"""Features of a processor that decide how fast it multiplies matrices."""
 
 _PACKAGES = ("numba", "torch")
 
 
 @dataclass(frozen=True, slots=True)
 class MachineProfile:
-    """A machine, and what was measured of it."""
+    """A machine and its measured speed."""
 
     fingerprint: str
     cpu: str
     architecture: str
-    """The processor's kind by LLVM's name."""
+    """LLVM's name of the processor."""
     cores: int
-    """Those that this process may use."""
+    """Cores that this process may use."""
     features: tuple[str, ...]
     versions: dict[str, str]
     measured_at: str
@@ -46,7 +46,7 @@ class MachineProfile:
 
 
 def load_profile() -> MachineProfile | None:
-    """This machine as it was measured before; None if it never was, or the file is broken."""
+    """The cached profile of this machine; None if there is none, or the file is damaged."""
     path = profile_path()
     try:
         saved = msgspec.json.decode(path.read_bytes(), type=MachineProfile)
@@ -56,7 +56,7 @@ def load_profile() -> MachineProfile | None:
 
 
 def quick_profile() -> MachineProfile:
-    """This machine as it was measured before, or else measured in a moment and saved."""
+    """The cached profile of this machine, or a quick measurement, which is cached."""
     known = load_profile()
     if known is not None:
         return known
@@ -66,20 +66,20 @@ def quick_profile() -> MachineProfile:
 
 
 def measure_profile(seconds: float) -> tuple[MachineProfile, Path | None]:
-    """This machine, measured thoroughly; and where that was saved, if it could be."""
+    """Measure this machine thoroughly; returns the profile and its file, if it could be saved."""
     machine = _describe(calibrate(seconds, two_threads=usable_cores() > 1))
     return machine, save(machine)
 
 
 def save(machine: MachineProfile) -> Path | None:
-    """Keep a machine's figures for later runs; None if there is no place for them."""
+    """Cache a profile; returns its file, or None if it could not be written."""
     return keep(profile_path(), machine)
 
 
 def keep(path: Path, figures: Any) -> Path | None:
-    """Write figures to a file of the user's cache; returns it, or None if there is no place.
+    """Write figures to a file in the user's cache; returns it, or None if that failed.
 
-    Others may write the same file at the same time: readers find one of both, whole.
+    Several processes may write the same file at once; readers always find a complete one.
     """
     text = msgspec.json.format(msgspec.json.encode(figures), indent=1) + b"\n"
     try:
@@ -98,13 +98,13 @@ def keep(path: Path, figures: Any) -> Path | None:
 
 
 def profile_path() -> Path:
-    """Where this machine's figures are kept."""
+    """The cache file of this machine's profile."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "briskrl" / f"machine-{fingerprint()}.json"
 
 
 def fingerprint() -> str:
-    """What the figures depend on, as one short word."""
+    """A hash of everything that the figures depend on."""
     digest = hashlib.blake2b(digest_size=8)
     facts = [cpu_model(), binding.get_host_cpu_name(), usable_cores(), *_features(), _versions()]
     digest.update(repr(facts).encode())

@@ -1,4 +1,4 @@
-"""Statistics over the most recent episodes, in fixed memory."""
+"""Means over the most recent episodes."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class RecentEpisodes:
         return self._mean("won")
 
     def add(self, stats: EpisodeStats) -> None:
-        """Take in finished episodes, oldest first."""
+        """Add finished episodes, oldest first."""
         kept = min(stats.count, self._size)
         if kept == 0:
             return
         self.total += stats.count
         first = (self.total - kept) % self._size
-        # Slices, not a list of places: this runs in almost every iteration.
+        # Slices are faster than index lists, and this runs in almost every iteration.
         fits = min(kept, self._size - first)
         for name, ring in self._ring.items():
             newest = getattr(stats, name)[-kept:]
@@ -66,7 +66,7 @@ class RecentEpisodes:
         )
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` gave; the sizes must be equal."""
+        """Continue from what `state` returned; the sizes must be equal."""
         for name, ring in self._ring.items():
             ring[:] = state.arrays[_FIELDS[name]]
         self.total = int(state.scalars["total"])

@@ -1,4 +1,4 @@
-"""A session in its run folder: what is recorded, saved and told while it trains."""
+"""Records a running trainer in its run folder: logs, checkpoints, policy, progress and result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from briskrl.training.utilization import Utilization, UtilizationMeter
 
 
 class _Mark(NamedTuple):
-    """A moment of a session."""
+    """The times and counters at one moment."""
 
     wall_s: float
     cpu_s: float
@@ -32,7 +32,7 @@ class _Mark(NamedTuple):
 
 
 class RunRecorder:
-    """Everything a running session writes, and the numbers it is asked for."""
+    """Writes everything that a run writes, and computes its progress and result."""
 
     def __init__(self, trainer: Trainer, folder: RunDir, reporter: Reporter) -> None:
         self.trainer = trainer
@@ -53,7 +53,7 @@ class RunRecorder:
         self._wall_begin = self._cpu_begin = 0.0
 
     def load(self) -> None:
-        """Continue from the newest good checkpoint, or from the beginning if there is none yet."""
+        """Continue from the newest valid checkpoint, or from the beginning if there is none."""
         if not list_checkpoints(self.folder.checkpoints):
             self.reporter.on_note("There is no checkpoint yet: the run starts from the beginning.")
             self.log.truncate_to({})
@@ -66,7 +66,8 @@ class RunRecorder:
         if not self.trainer.collector.is_exact:
             self.trainer.restart_envs()
             self.reporter.on_note(
-                "not bit-exact: these environments cannot be saved, so new episodes begin"
+                "not bit-exact: the state of these environments cannot be saved, so new episodes "
+                "begin"
             )
         logs = saved.parts["logs"]
         self.recent.load_state(State(logs.arrays, logs.scalars["recent"]))
@@ -75,7 +76,7 @@ class RunRecorder:
         self.reporter.on_note(f"continuing from step {self._saved_step:,}")
 
     def report_start(self, *, resumed: bool) -> None:
-        """Tell the reporter what is about to run."""
+        """Describe the run to the reporter before it starts."""
         config = self.trainer.config
         self.reporter.on_start(
             RunInfo(
@@ -98,11 +99,11 @@ class RunRecorder:
             self.reporter.on_note(f"curriculum: {self.trainer.curriculum.describe()}")
 
     def calibrate(self) -> float:
-        """Find out what this machine can do, if nobody has yet; returns the seconds it took."""
+        """Measure the speed of this machine unless it is known; returns the seconds it took."""
         return self._meter.calibrate()
 
     def begin(self, warmup_s: float) -> None:
-        """Record that training begins, and start the clocks that results are measured by."""
+        """Record that training begins, and start measuring time."""
         config = self.trainer.config
         exact = self.trainer.collector.is_exact
         self.folder.begin_session(
@@ -118,25 +119,25 @@ class RunRecorder:
         self._first = self._last = self._mark()._replace(wall_s=0.0, cpu_s=0.0)
 
     def record(self, ended: EpisodeStats) -> None:
-        """Take note of ended episodes."""
+        """Log ended episodes and changes of the curriculum stage."""
         with self.trainer.timer[Phase.LOG]:
             if ended.count:
                 self.recent.add(ended)
                 self.log.episodes(self.trainer.counters.env_steps, ended)
             self.log.tick()
-            self._tell_stage()
+            self._report_stage()
 
-    def _tell_stage(self) -> None:
-        """Say so when a stage of the curriculum has been mastered."""
+    def _report_stage(self) -> None:
+        """Report that a stage of the curriculum has ended."""
         curriculum = self.trainer.curriculum
         if curriculum.stage != self._stage:
             self._stage = curriculum.stage
             self.recent = RecentEpisodes()
             at = f"after {self.trainer.counters.env_steps:,} steps"
-            self.reporter.on_note(f"stage {self._stage} mastered {at}; now {curriculum.describe()}")
+            self.reporter.on_note(f"stage {self._stage} passed {at}; now {curriculum.describe()}")
 
     def report(self) -> None:
-        """Write a row of metrics and the status file, and tell the reporter."""
+        """Write a row of metrics and the status file, and report progress."""
         extras = self.trainer.algo.progress(self.trainer.counters)
         progress = self._progress(extras)
         row = asdict(progress)
@@ -149,7 +150,7 @@ class RunRecorder:
         self.reporter.on_progress(progress)
 
     def save(self) -> None:
-        """Write a checkpoint and the policy, unless this very moment is saved already."""
+        """Write a checkpoint and the policy, unless this step is saved already."""
         step = self.trainer.counters.env_steps
         if step == self._saved_step:
             return
@@ -163,7 +164,7 @@ class RunRecorder:
         self._saved_step = step
 
     def dump_diverged(self, error: DivergedError) -> DivergedError:
-        """Save the batch that training broke on; returns the error with its place added."""
+        """Save the batch that training diverged on; returns the error with its path added."""
         path = self.folder.path / "diverged_batch.safetensors"
         path.unlink(missing_ok=True)
         batch = self.trainer.learner.batch
@@ -172,7 +173,7 @@ class RunRecorder:
         return DivergedError(f"{error} The batch is in {path}; the last checkpoint is intact.")
 
     def finish(self, stopped: StopReason) -> RunResult:
-        """Write the last words and return the result."""
+        """Write the final status and return the result."""
         result = self._result(stopped)
         row = {name: value for name, value in asdict(result).items() if name != "phases"}
         self.folder.write_status(
@@ -182,7 +183,7 @@ class RunRecorder:
         return result
 
     def close(self) -> None:
-        """Write what waits; the session and the folder belong to the caller."""
+        """Write buffered log rows; trainer and folder are closed by the caller."""
         self.log.close()
 
     def _progress(self, extras: dict[str, float]) -> Progress:
@@ -191,7 +192,7 @@ class RunRecorder:
         self._last = now
         seconds = max(1e-9, now.wall_s - last.wall_s)
         speed = (now.fraction - last.fraction) / seconds
-        effort = self._effort(last, now)
+        use = self._utilization(last, now)
         return Progress(
             env_steps=counters.env_steps,
             total_steps=counters.total_steps,
@@ -202,8 +203,8 @@ class RunRecorder:
             wall_s=now.wall_s,
             cpu_s=now.cpu_s,
             steps_per_s=(now.env_steps - last.env_steps) / seconds,
-            achieved_gflops=effort.achieved_gflops,
-            machine_fraction=effort.machine_fraction,
+            achieved_gflops=use.achieved_gflops,
+            machine_fraction=use.machine_fraction,
             mean_return=self.recent.mean_return,
             mean_score=self.recent.mean_score,
             epsilon=extras.get("epsilon"),
@@ -214,7 +215,7 @@ class RunRecorder:
     def _result(self, stopped: StopReason) -> RunResult:
         trainer, counters = self.trainer, self.trainer.counters
         now = self._mark()
-        effort = self._effort(self._first, now)
+        use = self._utilization(self._first, now)
         return RunResult(
             run_dir=str(self.folder.path),
             algo=trainer.config.algo,
@@ -230,10 +231,10 @@ class RunRecorder:
             cpu_s=now.cpu_s,
             warmup_s=self._warmup_s,
             steps_per_s=(now.env_steps - self._first.env_steps) / max(1e-9, now.wall_s),
-            flops_per_step=effort.flops_per_step,
-            achieved_gflops=effort.achieved_gflops,
-            machine_gflops=effort.machine_gflops,
-            machine_fraction=effort.machine_fraction,
+            flops_per_step=use.flops_per_step,
+            achieved_gflops=use.achieved_gflops,
+            machine_gflops=use.machine_gflops,
+            machine_fraction=use.machine_fraction,
             phases=trainer.timer.seconds(),
             mean_return=self.recent.mean_return,
             mean_score=self.recent.mean_score,
@@ -251,7 +252,7 @@ class RunRecorder:
             fraction=counters.fraction,
         )
 
-    def _effort(self, begin: _Mark, end: _Mark) -> Utilization:
+    def _utilization(self, begin: _Mark, end: _Mark) -> Utilization:
         return self._meter.measure(
             steps=end.env_steps - begin.env_steps,
             updates=end.updates - begin.updates,

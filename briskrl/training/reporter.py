@@ -1,4 +1,4 @@
-"""What a run tells the world: plain records, and the protocol of whoever listens."""
+"""The records that a run reports, and the protocol of their receiver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ StopReason = Literal["finished", "sigint", "sigterm"]
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What is about to run."""
+    """Description of a run that is about to start."""
 
     run_dir: str
     env: str
@@ -20,32 +20,32 @@ class RunInfo:
     device: str
     threads: int
     overlap: bool
-    """Whether one more thread learns meanwhile."""
+    """Whether a second thread learns while this one collects."""
     num_envs: int
     total_steps: int | None
-    """None if the run ends by episodes."""
+    """None if the budget is a number of episodes."""
     resumed: bool
-    """Whether an earlier run is continued."""
+    """Whether the run continues an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run has come; rates are over the time since the last report."""
+    """Progress of a run; rates are over the time since the last report."""
 
     env_steps: int
     total_steps: int | None
-    """None if the run ends by episodes."""
+    """None if the budget is a number of episodes."""
     fraction: float
-    """Share of the budget used up."""
+    """Share of the budget that is used."""
     eta_s: float | None
-    """Seconds left at the present speed; None before there is one."""
+    """Seconds left at the current speed; None before it is known."""
     episodes: int
     updates: int
     wall_s: float
     cpu_s: float
     steps_per_s: float
     achieved_gflops: float | None
-    """See Effort, as for the next."""
+    """See Utilization, as for the next."""
     machine_fraction: float | None
     mean_return: float | None
     """Over the most recent episodes; None before the first one ends."""
@@ -58,7 +58,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run did; times exclude the warm-up, which is told apart."""
+    """The result of a run; times exclude the warm-up, which has its own field."""
 
     run_dir: str
     algo: str
@@ -76,7 +76,7 @@ class RunResult:
     warmup_s: float
     steps_per_s: float
     flops_per_step: float
-    """See Effort, as for the next three."""
+    """See Utilization, as for the next three."""
     achieved_gflops: float | None
     machine_gflops: float | None
     machine_fraction: float | None
@@ -85,7 +85,7 @@ class RunResult:
     """Over the most recent episodes (at most 1000)."""
     mean_score: float | None
     exact_resume: bool
-    """Whether a resume of this run continues to the same bits."""
+    """Whether a resumed run is bit-identical to an uninterrupted one."""
     stopped: StopReason
 
     def as_json(self) -> dict[str, JSON]:
@@ -94,10 +94,10 @@ class RunResult:
 
 
 class Reporter(Protocol):
-    """Listens to a run; called between iterations, never inside one."""
+    """Receives reports of a run; called between iterations, never inside one."""
 
     def on_start(self, info: RunInfo) -> None:
-        """Everything is built; warm-up comes next and may have to compile."""
+        """Everything is built; the warm-up comes next and may compile."""
         ...
 
     def on_warmup(self, seconds: float) -> None:
@@ -109,7 +109,7 @@ class Reporter(Protocol):
         ...
 
     def on_note(self, text: str) -> None:
-        """Something worth a line, such as a damaged checkpoint that was skipped."""
+        """A message for the user, for example about a damaged checkpoint that was skipped."""
         ...
 
     def on_end(self, result: RunResult) -> None:
@@ -118,7 +118,7 @@ class Reporter(Protocol):
 
 
 class SilentReporter:
-    """Listens and says nothing."""
+    """Ignores all reports."""
 
     def on_start(self, info: RunInfo) -> None:
         """Ignore."""

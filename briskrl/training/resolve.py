@@ -1,8 +1,8 @@
-"""From files, flags and code to one complete, checked TrainConfig.
+"""Merge settings from files, flags and code into one complete, checked TrainConfig.
 
-Merge order: the defaults of the classes, the algorithm's preset, then the layers in the order given
-(files first, flags last). Everything is checked after the merge, whatever its source, and nothing
-is written before. Imports neither torch nor numba nor gymnasium.
+Merge order: the defaults of the classes, the algorithm's preset, then the layers in the given order
+(files first, flags last). All settings are checked after the merge, whatever their source. Imports
+neither torch nor numba nor gymnasium.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from briskrl.envs.registry import ENVS
 from briskrl.training.config import Stage, TrainConfig
 
 TABLES = ("env_config", "algo_config")
-"""Fields of TrainConfig that are tables in a file, and config objects in a resolved config."""
+"""Fields of TrainConfig that are tables in a file and config objects in a resolved config."""
 
 
 def resolve(layers: Sequence[Layer]) -> TrainConfig:
-    """The complete config of the layers, later ones winning, with concrete nested configs.
+    """The complete config of the layers, with nested config objects; later layers win.
 
     Raises:
-        ConfigError: Unknown names or keys, wrong types or ranges, impossible combinations; all of
-            them at once, each with its file and line or its flag where known.
+        ConfigError: Unknown names or keys, wrong types or ranges, impossible combinations. The
+            message lists all of them, each with its file and line or its flag if known.
     """
     problems: list[str] = []
     top = merge(layer.values for layer in layers)
@@ -74,12 +74,12 @@ def load_config(path: str | Path) -> TrainConfig:
 
 
 def complete(config: TrainConfig) -> TrainConfig:
-    """A config made in code, checked, with the defaults of absent nested configs filled in.
+    """Check a config made in code and fill in the defaults of absent nested configs.
 
     Nested configs may be config objects of the right class, mappings of settings, or None.
 
     Raises:
-        ConfigError: Something in it cannot be used.
+        ConfigError: A setting cannot be used.
     """
     values = _values(config)
     layer = Layer()
@@ -111,7 +111,7 @@ def algo_config_class(name: str) -> type:
 
 
 def stage_env_config(config: Any, stage: Stage | None) -> Any:
-    """The environment's settings in a stage of the curriculum, given those of the task itself."""
+    """The environment's settings in a stage of the curriculum; `config` is that of the task."""
     if stage is None:
         return config
     changes, problems = resolve_aliases(type(config), settings(stage.env))
@@ -148,7 +148,7 @@ def _load(registry: Registry[Any], name: str) -> type:
 
 
 def _lookup(field: str, top: Settings, problems: list[str], find: Any) -> type | None:
-    """The config class that the setting `field` names, or None with the problem noted."""
+    """The config class that the setting `field` names; None, with a problem added, if unknown."""
     setting = top.get(field, Setting(getattr(TrainConfig(), field)))
     if not isinstance(setting.value, str):
         return None
@@ -161,10 +161,10 @@ def _lookup(field: str, top: Settings, problems: list[str], find: Any) -> type |
 
 
 def _algo_values(layers: Sequence[Layer]) -> Settings:
-    """The algorithm's settings; a preset counts as part of the layer that names it.
+    """The algorithm's settings; a preset belongs to the layer that names it.
 
-    So a flag `--algo dqn` over a file of a rainbow run switches off what rainbow switched on there,
-    while the file's other settings stay.
+    So a flag `--algo dqn` over the file of a rainbow run resets the settings that the rainbow
+    preset had changed, while the file's other settings stay.
     """
     algo = TrainConfig().algo
     values = _preset(algo)
@@ -179,7 +179,7 @@ def _algo_values(layers: Sequence[Layer]) -> Settings:
 
 
 def _run_values(layers: Sequence[Layer]) -> Settings:
-    """The run's settings; those that suit the algorithm give way to whatever anybody set."""
+    """The run's settings, with the algorithm's preset for those that no layer sets."""
     top = merge(layer.values for layer in layers)
     algo = top.get("algo", Setting(TrainConfig().algo)).value
     suits = ALGOS.get(algo).run_preset if isinstance(algo, str) and algo in ALGOS else {}
@@ -201,7 +201,7 @@ def _plain_names(layer: Layer, sections: dict[str, type | None], problems: list[
 
 
 def _preset_keys(algo: str) -> set[str]:
-    """What the presets of an algorithm's family switch."""
+    """The settings that any preset of the algorithm's family changes."""
     if algo not in ALGOS:
         return set()
     family = ALGOS.get(algo).config
@@ -214,7 +214,7 @@ def _preset(name: str) -> Settings:
 
 
 def _known(cls: type, values: Settings) -> Settings:
-    """The settings that belong to the class; the others have been reported by `_misplaced`."""
+    """The settings that belong to the class; `_misplaced` reports the others."""
     return {name: setting for name, setting in values.items() if name in _keys(cls)}
 
 
@@ -223,7 +223,7 @@ def _keys(cls: type) -> list[str]:
 
 
 def _misplaced(layers: Sequence[Layer], sections: dict[str, type | None]) -> list[str]:
-    """A sentence for every key that its section does not know."""
+    """One sentence for every key that is unknown in its section."""
     problems = []
     for layer in layers:
         for section, values in ({"": layer.values} | layer.tables).items():
@@ -249,13 +249,13 @@ def _unknown_table(section: str, values: Settings) -> str:
 
 def _unknown_key(key: str, setting: Setting, section: str, sections: dict[str, type | None]) -> str:
     place = f" in [{section}]" if section else ""
-    told = f"Unknown key {key!r}{place}{setting.where()}."
+    problem = f"Unknown key {key!r}{place}{setting.where()}."
     for other, cls in sections.items():
         if other != section and cls is not None and key in [*_keys(cls), *field_aliases(cls)]:
             home = f"the table [{other}]" if other else "the top level, above the tables"
-            return f"{told} It belongs to {home}; move it there."
+            return f"{problem} It belongs to {home}; move it there."
     if key in TABLES:
-        return f"{told} It must be a table of settings."
+        return f"{problem} It must be a table of settings."
     known = sections[section]
     assert known is not None
-    return f"{told} {nearest(key, _keys(known))}"
+    return f"{problem} {nearest(key, _keys(known))}"

@@ -1,4 +1,4 @@
-"""Full speed from the first episode: pay for compiling and first calls before the clock starts."""
+"""Compile and run everything once before the clock starts, and choose the faster engine."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from briskrl.algos.engines import EngineName
 from briskrl.training.trainer import Trainer
 
 _ROUNDS = 2
-"""Rehearsals that each engine is timed over; the fastest counts, as it was disturbed the least."""
+"""Timed warm-ups of each engine; the fastest counts, because it was disturbed the least."""
 
 _CLEARLY = 1.1
-"""How much faster torch must be to be chosen: near ties must not hang on the machine's mood."""
+"""How much faster torch must be to be chosen, so that near ties do not depend on noise."""
 
 
 def warm_up(trainer: Trainer, *, choose: bool = True) -> float:
-    """Run a few real iterations, then put everything back; returns the seconds it took.
+    """Run a few real iterations, then restore everything; returns the seconds it took.
 
-    The session must be fresh: its memory is emptied. Training afterwards is the same to the bit as
-    without a warm-up, unless the choice of the engine is left to it.
+    The trainer must be new, because its memory is cleared. Training afterwards is bit-identical to
+    training without a warm-up, unless the warm-up chooses another engine.
 
     Args:
         trainer: What to warm up.
-        choose: Time the engines if there are several, and go on with the fastest.
+        choose: Time the engines if there are several, and continue with the fastest.
     """
     begin = perf_counter()
     trainer.start()
@@ -42,7 +42,7 @@ def warm_up(trainer: Trainer, *, choose: bool = True) -> float:
     engines.use(chosen)
     trainer.engine_note = note
     if not trainer.collector.is_exact:
-        # Such environments cannot be put back, but the same seed begins the same episodes again.
+        # Their state cannot be restored, but the same seed begins the same episodes again.
         trainer.start()
     trainer.env.drain_stats()
     trainer.algo.progress(trainer.counters)
@@ -51,7 +51,7 @@ def warm_up(trainer: Trainer, *, choose: bool = True) -> float:
 
 
 def _time_engines(trainer: Trainer) -> dict[EngineName, float]:
-    """Seconds of a rehearsal with each engine, in turns."""
+    """Seconds of a learner warm-up with each engine, measured alternately."""
     engines = trainer.algo.engines
     best = dict.fromkeys(engines.candidates, float("inf"))
     for _ in range(_ROUNDS):
@@ -64,7 +64,7 @@ def _time_engines(trainer: Trainer) -> dict[EngineName, float]:
 
 
 def _choose(seconds: dict[EngineName, float]) -> tuple[EngineName, str]:
-    """The engine to go on with, and why."""
+    """The engine to continue with, and why."""
     ratio = seconds["torch"] / seconds["fused"]
     if ratio * _CLEARLY >= 1:
         return "fused", f"engine fused: {ratio:.1f} times as fast as torch in the warm-up"

@@ -157,7 +157,7 @@ def test_impossible_combinations_name_their_sources() -> None:
     built, problems = try_build(DQNConfig, values | settings({"learning_starts": 10}))
     assert built is None
     assert problems == [
-        "batch_size 300 is larger than buffer_size 200; a batch must fit into the memory "
+        "batch_size 300 is larger than buffer_size 200; a batch must fit into the replay buffer "
         "(batch_size: --batch-size; buffer_size: f, line 2)."
     ]
 

@@ -69,7 +69,7 @@ def test_an_empty_file_sets_nothing(tmp_path: Path, name: str) -> None:
         ("a.json", "[" * 100_000, "not well-formed"),
         ("a.json", '{"seed": ' + "9" * 5000 + "}", "not well-formed"),
         ("a.yaml", "seed: 1\nlr: [1,\n", "line 3"),
-        ("a.yaml", "seed: 1\nseed: 2\n", "line 2 gives 'seed' a second time"),
+        ("a.yaml", "seed: 1\nseed: 2\n", "line 2 repeats the key 'seed'"),
         ("a.yaml", "a: 1\n---\nb: 2\n", "not well-formed"),
         ("a.yaml", "just words", "not one str"),
         ("a.yaml", "!!python/object/apply:os.system [touch pwned]", "not well-formed"),

@@ -133,7 +133,7 @@ def _complete(config):
         ({"until": "success", "value": 3.0}, "a share of episodes won"),
         ({"until": "steps", "value": 0.0}, "a number of transitions"),
         ({"envs": {}}, "Did you mean 'env'"),
-        ({"env": {"obs": "flood"}}, "another kind"),
+        ({"env": {"obs": "flood"}}, "other observations or actions"),
     ],
 )
 def test_stages_that_cannot_work_are_refused_before_anything_is_written(tmp_path, stage, told):

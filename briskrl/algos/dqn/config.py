@@ -24,7 +24,7 @@ RATIO_PRESETS = {
 @accepts_aliases
 @dataclass(frozen=True, slots=True)
 class DQNConfig:
-    """DQN and everything Rainbow adds to it, each as an option."""
+    """DQN (Mnih 2015) and its extensions up to Rainbow (Hessel 2018), each as an option."""
 
     ALIASES: ClassVar[AliasTable] = {
         "replay_size": "buffer_size",
@@ -47,81 +47,86 @@ class DQNConfig:
     }
 
     train_steps_ratio: float | Literal["debug", "fast", "moderate", "balanced", "quality"] = 0.03125
-    """Gradient updates per collected transition: a number above 0, or a preset
-    (debug 0.004, fast 0.03125, moderate 0.0625, balanced 0.125, quality 0.25)."""
+    """Gradient updates per collected transition: a number above 0, or a preset (debug 0.004, fast
+    0.03125, moderate 0.0625, balanced 0.125, quality 0.25)."""
     batch_size: Annotated[int, Meta(ge=1)] = 64
     """Transitions per gradient update."""
     buffer_size: Annotated[int, Meta(ge=1)] = 131_072
-    """Transitions the replay memory holds."""
+    """Capacity of the replay buffer, in transitions."""
     learning_starts: Annotated[int, Meta(ge=0)] = 10_000
-    """Transitions collected before the first update; they earn no updates."""
+    """Transitions collected before the first update; they do not count towards updates."""
     lr: Annotated[float, Meta(gt=0)] = 5e-4
-    """Adam's step size."""
+    """Learning rate of Adam."""
     adam_eps: Annotated[float, Meta(gt=0)] = 1e-8
-    """Adam's denominator offset."""
+    """Epsilon of Adam."""
     gamma: Annotated[float, Meta(ge=0, le=1)] = 0.97
-    """Discount per step."""
+    """Discount factor."""
     max_grad_norm: Annotated[float, Meta(ge=0)] = 10.0
-    """Gradients are scaled down to this norm; 0 leaves them alone."""
+    """Maximum gradient norm; larger gradients are scaled down to it. 0 disables clipping."""
     target_every: Annotated[int, Meta(ge=1)] = 500
-    """How often the target network is refreshed, counted in `target_unit`."""
+    """Interval between copies of the online network into the target network, in `target_unit`."""
     target_unit: Literal["updates", "steps"] = "updates"
-    """Whether `target_every` counts gradient updates or env transitions."""
+    """Whether `target_every` counts gradient updates or environment steps."""
     epsilon_start: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    """Share of random actions at the first step."""
+    """Probability of a random action at the first step."""
     epsilon_end: Annotated[float, Meta(ge=0, le=1)] = 0.01
-    """Share of random actions once the decay is over."""
+    """Probability of a random action after the decay."""
     epsilon_steps: Annotated[int, Meta(ge=1)] = 200_000
-    """Transitions over which epsilon falls linearly."""
+    """Transitions over which epsilon decays linearly."""
     double: bool = False
-    """Choose the target's action with the online network (van Hasselt 2016)."""
+    """Double DQN: choose the target's action with the online network (van Hasselt 2016)."""
     dueling: bool = False
-    """Split the head into value and advantage (Wang 2016)."""
+    """Dueling network: separate value and advantage heads (Wang 2016)."""
     prioritized: bool = False
-    """Sample transitions by their last error (Schaul 2016)."""
+    """Prioritized experience replay: sample transitions by their last TD error (Schaul 2016)."""
     priority_alpha: Annotated[float, Meta(ge=0, le=1)] = 0.6
-    """How strongly errors shape the sampling; 0 is uniform."""
+    """Exponent of the priorities; 0 samples uniformly."""
     priority_beta: Annotated[float, Meta(ge=0, le=1)] = 0.4
-    """Importance correction at the first update; it rises linearly to 1."""
+    """Initial exponent of the importance weights; it rises linearly to 1."""
     priority_beta_steps: Annotated[int, Meta(ge=1)] = 2_000_000
-    """Transitions over which the correction rises to 1."""
+    """Transitions over which the exponent of the importance weights rises to 1."""
     n_step: Annotated[int, Meta(ge=1, le=64)] = 1
-    """Rewards summed before bootstrapping."""
+    """Length of n-step returns."""
     noisy: bool = False
-    """Explore by noisy layers (Fortunato 2018); the noisy presets let epsilon fall to 0 early."""
+    """Noisy networks: explore by learned noise in the weights (Fortunato 2018). The noisy presets
+    let epsilon fall to 0 early."""
     noisy_sigma: Annotated[float, Meta(gt=0)] = 0.5
-    """Initial noise scale of noisy layers."""
+    """Initial standard deviation of the noise in noisy layers."""
     atoms: Annotated[int, Meta(ge=1, le=1001)] = 1
-    """Atoms of the return distribution (C51, Bellemare 2017); 1 learns the mean alone."""
+    """Atoms of the return distribution (C51, Bellemare 2017); 1 learns the expected return only."""
     v_min: float = -20.0
     """Lowest return of the distribution's support."""
     v_max: float = 60.0
     """Highest return of the distribution's support."""
     body: Literal["auto", "mlp", "cnn", "fcn"] = "auto"
-    """Network body; auto takes fcn (one output per cell, for boards of any size) for planes with an
-    action for each cell, cnn for other planes and mlp for vectors."""
+    """Network body: mlp, cnn, or fcn (fully convolutional, one output per cell, for boards of any
+    size). auto takes fcn for planes with one action per cell, cnn for other planes and mlp for
+    vectors."""
     net: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (128, 128)
     """Widths of the hidden layers, for example 128,128."""
     channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
-    """Channels of the convolutions; unset means 16,32 for a cnn body and six of 16 for an fcn."""
+    """Channels of the convolutions; unset means 16,32 for a cnn and six layers of 16 for an fcn."""
     grad_accumulation: Annotated[int, Meta(ge=1)] = 1
-    """Pieces that every batch is computed in, to save memory; the update stays the same."""
+    """Parts in which the gradient of a batch is computed, to save memory; the update stays the
+    same."""
     pretrain_from: str | None = None
-    """Teacher whose games fill the memory before the first step, for example dpv-iterative."""
+    """Teacher whose transitions fill the replay buffer before the first step, for example
+    dpv-iterative."""
     pretrain_transitions: Annotated[int, Meta(ge=1)] = 10_000
-    """Transitions that the teacher plays; at most as many as the memory holds."""
+    """Transitions that the teacher collects; at most the capacity of the replay buffer."""
     pretrain_steps: Annotated[int, Meta(ge=0)] = 0
-    """Gradient updates on the teacher's games before the first step."""
+    """Gradient updates on the teacher's transitions before the first step."""
     margin: Annotated[float, Meta(ge=0)] = 0.8
-    """By how much the teacher's action should be worth more than any other while pretraining."""
+    """Margin of the large-margin loss: by how much the Q-value of the teacher's action should
+    exceed all others (DQfD, Hester 2018)."""
     margin_coef: Annotated[float, Meta(ge=0)] = 1.0
-    """Weight of that large-margin loss beside the usual one (DQfD, Hester 2018)."""
+    """Coefficient of the large-margin loss during pretraining."""
     subset_loss: Literal["mean", "each"] = "mean"
-    """Where several actions of one set are taken at once, what learns the step's return: the mean
-    of their values, or each value for itself."""
+    """For actions that are subsets: fit the mean of the chosen Q-values to the TD target, or each
+    Q-value."""
 
     def check(self) -> list[str]:
-        """Combinations that cannot work, one sentence each."""
+        """Problems with combinations of settings, one sentence each."""
         wrong = check_pretraining(self.pretrain_from, self.pretrain_steps)
         ratio = self.train_steps_ratio
         if isinstance(ratio, float | int) and not ratio > 0:
@@ -129,7 +134,7 @@ class DQNConfig:
         if self.batch_size > self.buffer_size:
             wrong.append(
                 f"batch_size {self.batch_size} is larger than buffer_size {self.buffer_size}; "
-                "a batch must fit into the memory."
+                "a batch must fit into the replay buffer."
             )
         if self.learning_starts > self.buffer_size:
             wrong.append(
@@ -139,7 +144,7 @@ class DQNConfig:
         if self.grad_accumulation > self.batch_size:
             wrong.append(
                 f"grad_accumulation {self.grad_accumulation} is larger than batch_size "
-                f"{self.batch_size}; a batch cannot be cut into empty pieces."
+                f"{self.batch_size}; a part must not be empty."
             )
         if self.atoms > 1 and not self.v_min < self.v_max:
             wrong.append(f"v_min {self.v_min} must be below v_max {self.v_max}.")
@@ -152,8 +157,8 @@ class DQNConfig:
         return RATIO_PRESETS[value] if isinstance(value, str) else float(value)
 
 
-# Noise in the weights is shared by all games, which therefore begin alike; a short random phase
-# makes the first memories varied, and after it noise alone explores.
+# All environments share the noise in the weights, so their first episodes are alike. A short phase
+# of random actions makes the first transitions varied; after it, the noise alone explores.
 _NOISY: dict[str, object] = {"noisy": True, "epsilon_end": 0.0, "epsilon_steps": 50_000}
 DQN_PRESETS: dict[str, dict[str, object]] = {
     "dqn": {},
@@ -172,7 +177,7 @@ DQN_PRESETS: dict[str, dict[str, object]] = {
         **_NOISY,
     },
 }
-"""What each name of the family switches on."""
+"""Settings of each preset."""
 
 
 def check_pretraining(teacher: str | None, steps: int) -> list[str]:

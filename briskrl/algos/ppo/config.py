@@ -16,7 +16,7 @@ from briskrl.core.config import accepts_aliases
 @accepts_aliases
 @dataclass(frozen=True, slots=True)
 class PPOConfig:
-    """Policy gradients from fresh rollouts: PPO, and as special cases A2C and REINFORCE."""
+    """On-policy policy gradients: PPO (Schulman 2017), with A2C and REINFORCE as presets."""
 
     ALIASES: ClassVar[AliasTable] = {
         "n_steps": "update_steps",
@@ -40,82 +40,86 @@ class PPOConfig:
     }
 
     update_steps: Annotated[int, Meta(ge=1)] = 32
-    """Steps each environment takes between two rounds of learning (the rollout's length)."""
+    """Rollout length: steps that each environment takes between two rounds of updates."""
     epochs: Annotated[int, Meta(ge=1)] = 4
-    """Passes over a rollout."""
+    """Passes over every rollout."""
     minibatch_size: Annotated[int, Meta(ge=1)] = 4096
-    """Steps per gradient update; a smaller rollout is one minibatch. What is left over when the
-    rollout is no whole number of minibatches is spread over them."""
+    """Steps per gradient update; a smaller rollout is one minibatch. If the rollout is not a
+    multiple of it, minibatches are slightly larger."""
     clip: Annotated[float, Meta(ge=0)] = 0.2
-    """How far the chance of an action may move in one round, as a share; 0 switches clipping off,
-    which leaves the plain policy gradient."""
+    """PPO clip range of the probability ratio (Schulman 2017); 0 disables clipping, which gives the
+    plain policy gradient."""
     clip_value: Annotated[float, Meta(ge=0)] = 0.0
-    """How far a value may move in one round; 0 lets it move freely."""
+    """Clip range of the value function: how far a value may move from its old estimate; 0 disables
+    it."""
     entropy_coef: Annotated[float, Meta(ge=0)] = 0.01
-    """Weight of the bonus for undecided policies."""
+    """Entropy coefficient of the loss."""
     value_coef: Annotated[float, Meta(ge=0)] = 0.5
-    """Weight of the value loss."""
+    """Value function coefficient of the loss."""
     normalize_advantage: bool = True
-    """Scale the advantages of every minibatch to mean 0 and deviation 1."""
+    """Normalize the advantages of every minibatch to mean 0 and standard deviation 1."""
     baseline: Literal["values", "peers"] = "values"
-    """What returns are compared with: what the value network expected, or the mean return of all
-    environments from the same step on. Peers are for environments that run in step through whole
-    episodes under the same chance."""
+    """Baseline of the advantages: the value network, or the mean return of all environments at the
+    same step (peers). Peers need environments that run through whole episodes in step and under
+    equal conditions."""
     max_grad_norm: Annotated[float, Meta(ge=0)] = 0.5
-    """Gradients are scaled down to this norm; 0 leaves them alone."""
+    """Maximum gradient norm; larger gradients are scaled down to it. 0 disables clipping."""
     target_kl: Annotated[float, Meta(ge=0)] = 0.0
-    """Stop learning from a rollout once the policy has moved this far; 0 never stops early."""
+    """Stop the updates on a rollout once the approximate KL divergence from the old policy exceeds
+    this; 0 never stops early."""
     lr: Annotated[float, Meta(gt=0)] = 3e-3
-    """Adam's step size."""
+    """Learning rate of Adam."""
     lr_schedule: Literal["constant", "linear"] = "linear"
-    """Whether the step size stays or falls to 0 over the run's budget."""
+    """Learning rate schedule: constant, or linear decay to 0 over the run."""
     adam_eps: Annotated[float, Meta(gt=0)] = 1e-5
-    """Adam's denominator offset."""
+    """Epsilon of Adam."""
     gamma: Annotated[float, Meta(ge=0, le=1)] = 0.99
-    """Discount per step."""
+    """Discount factor."""
     gae_lambda: Annotated[float, Meta(ge=0, le=1)] = 0.95
-    """How far advantages look ahead before they trust the values; 1 takes the returns themselves
-    (Schulman 2016)."""
+    """Lambda of generalized advantage estimation (Schulman 2016); 1 gives Monte Carlo returns minus
+    the baseline."""
     normalize_obs: bool = False
-    """Scale observations by their running mean and deviation; saved with the policy."""
+    """Normalize observations by their running mean and standard deviation, which are saved with the
+    policy."""
     normalize_reward: bool = True
-    """Scale rewards by the running deviation of the discounted return; large returns otherwise
-    upset the values, and with them the policy."""
+    """Divide rewards by the running standard deviation of the discounted return."""
     reuse: Annotated[int, Meta(ge=0, le=64)] = 0
-    """Learn again from this many past rollouts, weighted by how likely the policy still is to act
-    so; 0 is exactly PPO."""
+    """Past rollouts to learn from again beside the newest, with truncated importance weights; 0 is
+    standard PPO."""
     grad_accumulation: Annotated[int, Meta(ge=1)] = 1
-    """Pieces that every minibatch is computed in, to save memory; the update stays the same."""
+    """Parts in which the gradient of a minibatch is computed, to save memory; the update stays the
+    same."""
     shared: bool = False
-    """One body for policy and values instead of one each."""
+    """Share one network body between policy and value function."""
     activation: Literal["tanh", "relu"] = "tanh"
-    """What follows every hidden layer."""
+    """Activation function of the hidden layers."""
     body: Literal["auto", "mlp", "cnn", "fcn"] = "auto"
-    """Network body; auto takes fcn (one output per cell, for boards of any size) for planes with an
-    action for each cell, cnn for other planes and mlp for vectors."""
+    """Network body: mlp, cnn, or fcn (fully convolutional, one output per cell, for boards of any
+    size). auto takes fcn for planes with one action per cell, cnn for other planes and mlp for
+    vectors."""
     net: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (64, 64)
     """Widths of the hidden layers, for example 64,64."""
     channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
-    """Channels of the convolutions; unset means 16,32 for a cnn body and six of 16 for an fcn."""
+    """Channels of the convolutions; unset means 16,32 for a cnn and six layers of 16 for an fcn."""
     pretrain_from: str | None = None
-    """Teacher to imitate before the first step, for example dpv-iterative."""
+    """Teacher to imitate before the first step (behavior cloning), for example dpv-iterative."""
     pretrain_steps: Annotated[int, Meta(ge=0)] = 0
-    """Gradient updates on the teacher's games before the first step; whole rollouts are learnt."""
+    """Gradient updates of behavior cloning before the first step, rounded up to whole rollouts."""
     pretrain_lr: Annotated[float, Meta(gt=0)] = 1e-3
-    """Adam's step size while pretraining."""
+    """Learning rate of behavior cloning."""
     pretrain_entropy_coef: Annotated[float, Meta(ge=0)] = 0.0
-    """Weight of the bonus for undecided policies while pretraining: with 0.14 the alternatives to a
-    teacher's action keep about a tenth of the chance, among 400 actions."""
+    """Entropy coefficient of behavior cloning: with 0.14 the alternatives to a teacher's action
+    keep about a tenth of the probability, among 400 actions."""
 
     def check(self) -> list[str]:
-        """Combinations that cannot work, one sentence each."""
+        """Problems with combinations of settings, one sentence each."""
         wrong = check_pretraining(self.pretrain_from, self.pretrain_steps)
         if self.pretrain_from and not self.pretrain_steps:
-            wrong.append("pretrain_from needs pretrain_steps, the updates to imitate it with.")
+            wrong.append("pretrain_from needs pretrain_steps, the number of updates.")
         if self.grad_accumulation > self.minibatch_size:
             wrong.append(
                 f"grad_accumulation {self.grad_accumulation} is larger than minibatch_size "
-                f"{self.minibatch_size}; a minibatch cannot be cut into empty pieces."
+                f"{self.minibatch_size}; a part must not be empty."
             )
         return wrong
 
@@ -144,4 +148,4 @@ PPO_PRESETS: dict[str, dict[str, object]] = {
         "gae_lambda": 1.0,
     },
 }
-"""What each name of the family switches on."""
+"""Settings of each preset."""

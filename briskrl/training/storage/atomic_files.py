@@ -1,4 +1,4 @@
-"""Writing files so that a crash at any moment leaves either the old content or the new one."""
+"""Write files so that a crash at any moment leaves either the old content or the new one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from briskrl.core.errors import StorageError
 from briskrl.core.types import JSON
 
 TEMPORARY = ".tmp-"
-"""What names of unfinished files and folders begin with."""
+"""Prefix of the names of unfinished files and folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class FileRecord:
 
 
 def write_new(path: Path, blocks: Iterable[bytes | memoryview]) -> FileRecord:
-    """Create `path` from the blocks, in order; on the disk when this returns."""
+    """Create `path` from the blocks, in order; it is on disk when this returns."""
     content = hashlib.blake2b(digest_size=32)
     size = 0
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -62,7 +62,7 @@ def measure(path: Path) -> FileRecord:
 
 
 def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """Give `path` new content in one instant; a durable one also survives a power cut."""
+    """Replace the content of `path` atomically; if durable, it also survives a power cut."""
     temporary = path.with_name(TEMPORARY + path.name)
     try:
         if durable:
@@ -79,7 +79,7 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Put the names in a folder on the disk."""
+    """Flush the entries of a folder to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -88,13 +88,13 @@ def sync_folder(path: Path) -> None:
 
 
 def json_bytes(value: JSON) -> bytes:
-    """Readable JSON; NaN and infinities are refused with a ValueError."""
+    """Indented JSON; raises a ValueError for NaN and infinities."""
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
 
 
 @contextmanager
 def storage_errors(action: str) -> Iterator[None]:
-    """Turn an OSError inside the block into a StorageError that says what could not be done."""
+    """Turn an OSError inside the block into a StorageError that names the failed action."""
     try:
         yield
     except OSError as error:
@@ -102,7 +102,7 @@ def storage_errors(action: str) -> Iterator[None]:
 
 
 def cause(error: OSError) -> str:
-    """The operating system's own words for an error."""
+    """The operating system's message of an error."""
     return error.strerror or str(error) or type(error).__name__
 
 

@@ -1,8 +1,8 @@
-"""Checkpoints: the whole state of a run as safetensors and JSON, complete or not there at all.
+"""Checkpoints: the complete state of a run as safetensors and JSON, written atomically.
 
-A checkpoint is built in a temporary folder and renamed when every byte is on the disk, so a process
-may be killed at any moment. Its manifest carries the size and hash of every file; loading compares
-them first and steps back to an older checkpoint if one does not fit.
+A checkpoint is built in a temporary folder and renamed when every byte is on disk, so the process
+may be killed at any moment. Its manifest holds the size and hash of every file; loading checks them
+first and falls back to an older checkpoint if a file is damaged.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _log = getLogger(__name__)
 
 @dataclass
 class RunState:
-    """Everything that decides how a run goes on."""
+    """Everything that determines how a run continues."""
 
     parts: dict[str, State]
     """By name: arrays go to <name>.safetensors, scalars to state.json."""
@@ -52,16 +52,16 @@ class RunState:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """A checkpoint whose every file is as it was written; its memory is not read yet."""
+    """A verified checkpoint; its memory is not read yet."""
 
     path: Path
     manifest: Manifest
     parts: dict[str, State]
     counters: dict[str, int]
-    passed_over: tuple[Path, ...]
+    damaged: tuple[Path, ...]
     """Newer checkpoints that are damaged."""
     notes: tuple[str, ...]
-    """Sentences about them, worth showing to the user."""
+    """Messages to the user about them."""
 
     @property
     def step(self) -> int:
@@ -71,7 +71,7 @@ class SavedRun:
 
 @dataclass(frozen=True)
 class _Base:
-    """A checkpoint on disk, with the versions that this process's memory has for its chunks."""
+    """A checkpoint on disk, and the versions of its chunks in the memory of this process."""
 
     path: Path
     versions: dict[str, int]
@@ -81,10 +81,10 @@ class _Base:
 class Checkpointer:
     """Writer and reader of the checkpoints of one run.
 
-    Only the process that holds the run's lock may own one: it removes leftovers of killed writers.
-    Unchanged memory chunks are hard links. Where more than one checkpoint is kept they point to the
-    last but one, so that neighbours share no file and damage to the newest checkpoint always leaves
-    the one before it whole.
+    Only the process that holds the run's lock may own one, because it removes leftovers of killed
+    writers. Unchanged memory chunks are hard links. If more than one checkpoint is kept, they link
+    to the last but one, so that consecutive checkpoints share no file and damage to the newest one
+    leaves the one before it intact.
     """
 
     def __init__(self, folder: Path, keep: int) -> None:
@@ -124,20 +124,20 @@ class Checkpointer:
         return target
 
     def load(self) -> SavedRun:
-        """The newest checkpoint that verifies; `load_memory` reads the rest of it.
+        """Read the newest valid checkpoint, except for the memory, which `load_memory` reads.
 
         Raises:
             RunFolderError: No checkpoint can be used, or a newer briskrl wrote it.
         """
         saved = read_newest(self.folder)
-        self._damaged = frozenset(saved.passed_over)
+        self._damaged = frozenset(saved.damaged)
         return saved
 
     def load_memory(self, saved: SavedRun, memory: ChunkSource) -> None:
         """Put the saved chunks into `memory`, one at a time; call it after loading the parts."""
         for name in saved.manifest.chunks:
             memory.load_chunk(name, read_tensors(saved.path / _chunk_file(name)))
-        # The memory numbers its versions as it likes, so they are asked for, not assumed.
+        # The memory chooses its own version numbers.
         self._bases.append(_Base(saved.path, dict(memory.chunk_versions()), saved.manifest.files))
 
     def _fill(self, folder: Path, step: int, state: RunState) -> Manifest:
@@ -169,12 +169,12 @@ class Checkpointer:
                 os.link(base.path / file, folder / file)
                 return base.files[file]
             except OSError as error:
-                # Some file systems have no links; the memory still holds the same bytes.
+                # Some file systems have no hard links; then the chunk is written again.
                 _log.debug("no hard link for %s: %s", file, error)
         return write_tensors(folder / file, memory.read_chunk(name))
 
     def _link_base(self, name: str, version: int) -> _Base | None:
-        """The checkpoint that holds exactly this chunk and may share its file, if there is one."""
+        """The checkpoint that holds this version of the chunk and may share its file, if any."""
         if len(self._bases) < (self._bases.maxlen or 1):
             return None
         base = self._bases[0]
@@ -192,7 +192,7 @@ class Checkpointer:
         surplus = [*good[self.keep :], *self._damaged]
         self._damaged = frozenset()
         for path in surplus:
-            # Renamed first, so that a kill half-way leaves no checkpoint with missing files.
+            # Renamed first, so that a kill in between leaves no checkpoint with missing files.
             try:
                 os.rename(path, self.folder / (TEMPORARY + "old-" + path.name))
             except OSError as error:
@@ -211,7 +211,9 @@ class Checkpointer:
         good = [path for path in list_checkpoints(self.folder) if path not in self._damaged]
         earlier = [path.name for path in good if path != target]
         rest = (
-            f"The earlier checkpoint {earlier[0]} is intact." if earlier else "There is no other."
+            f"The earlier checkpoint {earlier[0]} is intact."
+            if earlier
+            else "There is no other checkpoint."
         )
         return StorageError(
             f"Could not save the checkpoint {target}: {cause(error)}. It needs about "
@@ -228,14 +230,14 @@ class Checkpointer:
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """Checkpoint folders, newest first, good or not."""
+    """Checkpoint folders, newest first, including damaged ones."""
     found = folder.iterdir() if folder.is_dir() else ()
     named = [path for path in found if _FOLDER.fullmatch(path.name)]
     return sorted(named, key=lambda path: _place(path.name), reverse=True)
 
 
 def read_newest(folder: Path) -> SavedRun:
-    """The newest checkpoint that verifies; changes nothing on disk.
+    """The newest valid checkpoint; changes nothing on disk.
 
     Raises:
         RunFolderError: No checkpoint can be used, or a newer briskrl wrote it.
@@ -253,7 +255,7 @@ def read_newest(folder: Path) -> SavedRun:
         if notes:
             notes.append(f"The checkpoint {path.name} is used instead.")
         return SavedRun(path, manifest, parts, counters, tuple(paths[:index]), tuple(notes))
-    found = " ".join(notes) or "It holds none."
+    found = " ".join(notes) or "There is none."
     raise RunFolderError(
         f"No checkpoint in {folder} can be used. {found} "
         "Restore the folder from a copy if there is one, or start a new run."
@@ -261,7 +263,7 @@ def read_newest(folder: Path) -> SavedRun:
 
 
 def _place(name: str) -> tuple[int, int]:
-    """Step of a checkpoint's name, and its number among those of the same step."""
+    """The step in a checkpoint's name, and its number among those of the same step."""
     match = _FOLDER.fullmatch(name)
     assert match is not None
     return int(match[1]), int(match[2] or 1)

@@ -17,7 +17,7 @@ _BLOCK = 65536
 
 
 class LineFile:
-    """An append-only text file that grows by whole lines, however its writers end."""
+    """An append-only text file of whole lines, also after its writer was killed."""
 
     def __init__(self, path: Path, header: bytes = b"") -> None:
         self.path = path
@@ -25,13 +25,13 @@ class LineFile:
         with storage_errors(f"open {path}"):
             self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         self.size = os.fstat(self._descriptor).st_size
-        self.cut(self.size)
+        self.truncate(self.size)
 
     def append(self, lines: bytes) -> None:
         """Add whole lines in one write.
 
         Raises:
-            StorageError: They do not fit; nothing of them is left in the file.
+            StorageError: They could not be written; the file is unchanged.
         """
         with storage_errors(f"write {self.path}"):
             try:
@@ -41,9 +41,9 @@ class LineFile:
                 raise
         self.size += len(lines)
 
-    def cut(self, size: int) -> None:
-        """Drop everything past `size` bytes, and a line torn there; the header stays."""
-        with storage_errors(f"cut {self.path}"):
+    def truncate(self, size: int) -> None:
+        """Truncate to the last whole line within `size` bytes; the header stays."""
+        with storage_errors(f"truncate {self.path}"):
             self.size = self._last_line_end(min(size, self.size))
             os.ftruncate(self._descriptor, self.size)
         if self.size < len(self._header):
@@ -52,7 +52,7 @@ class LineFile:
             self.append(self._header)
 
     def sync(self) -> None:
-        """Put the file on the disk."""
+        """Flush the file to disk."""
         with storage_errors(f"write {self.path}"):
             os.fsync(self._descriptor)
 
@@ -73,7 +73,7 @@ class LineFile:
 
 
 def plain(value: JSON) -> JSON:
-    """The value with NumPy numbers made Python's and with null for NaN and infinities."""
+    """The value with NumPy numbers as Python numbers, and None for NaN and infinities."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -91,10 +91,10 @@ def json_line(row: Mapping[str, JSON]) -> bytes:
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, JSON]]:
-    """The rows of a file, one at a time; a torn last line, left by a killed writer, is dropped.
+    """The rows of a file, one at a time; an incomplete last line of a killed writer is skipped.
 
     Raises:
-        ValueError: A line that is not the last one is no JSON object.
+        ValueError: A complete line is not JSON.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):

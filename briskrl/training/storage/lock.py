@@ -1,4 +1,4 @@
-"""One writer per run folder, whoever dies and however."""
+"""The lock of a run folder, which ensures one writer and ends with its process."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 from briskrl.core.errors import RunFolderError
 from briskrl.training.storage.atomic_files import storage_errors, write_all
 
-# What flock says on file systems that cannot lock; there the owner's number has to decide.
+# Errors of flock on file systems without locks; there the owner's process id decides.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
 class FolderLock:
-    """The `lock` file of a run folder: held through the kernel, so it dies with its process.
+    """The `lock` file of a run folder, held through the kernel, so it ends with its process.
 
-    The file names the owner (process and host) for the message to a second writer; it stays behind,
-    empty, after a release.
+    The file names the owner (process and host) for the error message of a second writer. After a
+    release it remains, empty.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,10 +33,10 @@ class FolderLock:
         return self._descriptor >= 0
 
     def acquire(self) -> None:
-        """Become the only writer; a lock whose owner has died is taken over.
+        """Acquire the lock; a lock whose owner has died is taken over.
 
         Raises:
-            RunFolderError: Another living process is writing.
+            RunFolderError: Another running process holds the lock.
         """
         if self.held:
             return
@@ -44,7 +44,7 @@ class FolderLock:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if self._taken(descriptor):
-                raise self._refusal(_owner(descriptor))
+                raise self._locked_error(_owner(descriptor))
             text = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
             with storage_errors(f"write the lock file {self.path}"):
                 os.ftruncate(descriptor, 0)
@@ -55,7 +55,7 @@ class FolderLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let other writers in; may be called twice."""
+        """Release the lock; may be called twice."""
         if self.held:
             try:
                 os.ftruncate(self._descriptor, 0)
@@ -74,11 +74,11 @@ class FolderLock:
             return _alive(_owner(descriptor))
         return False
 
-    def _refusal(self, owner: dict[str, object]) -> RunFolderError:
+    def _locked_error(self, owner: dict[str, object]) -> RunFolderError:
         who = f"process {owner['pid']} on {owner['host']}" if owner else "another process"
         return RunFolderError(
             f"The run folder {self.path.parent} is being written by {who}. Stop that process first "
-            f"(it saves and leaves), or delete {self.path} if it no longer exists."
+            f"(it saves and exits), or delete {self.path} if it no longer exists."
         )
 
 
@@ -92,7 +92,7 @@ def _owner(descriptor: int) -> dict[str, object]:
 
 
 def _alive(owner: dict[str, object]) -> bool:
-    """Whether the owner may still be writing; one on another host is given the benefit of doubt."""
+    """Whether the owner may still be running; assumed for an owner on another host."""
     if not owner or owner["pid"] == os.getpid():
         return False
     if owner["host"] != socket.gethostname():

@@ -1,4 +1,4 @@
-"""The table of contents of a checkpoint, which decides whether it can be trusted."""
+"""The manifest of a checkpoint: all its files with sizes and hashes, to detect damage."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from briskrl.core.types import JSON
 from briskrl.training.storage.atomic_files import FileRecord, hash_bytes, json_bytes, measure
 
 FORMAT = 1
-"""Version of the checkpoint layout; a reader refuses newer ones."""
+"""Version of the checkpoint layout; newer versions cannot be read."""
 FILE_NAME = "MANIFEST.json"
 _FILE = re.compile(r"(memory/)?[A-Za-z0-9_][A-Za-z0-9_.-]*\.(safetensors|json)")
 
 
 class DamagedError(Exception):
-    """A checkpoint that does not hold what was written; the message says which file and how."""
+    """A damaged checkpoint; the message names the file and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Every file of a checkpoint, with what it must weigh and hash to."""
+    """Every file of a checkpoint, with its size and hash."""
 
     step: int
     parts: tuple[str, ...]
     chunks: dict[str, int]
-    """Versions of the memory chunks, by name."""
+    """Versions of the memory chunks by name."""
     files: dict[str, FileRecord]
     """By path inside the checkpoint; the manifest itself is not listed."""
 
     def encode(self) -> bytes:
-        """The manifest as a file, with a hash of itself."""
+        """The content of the manifest file, which includes a hash of itself."""
         body = {
             "format": FORMAT,
             "step": self.step,
@@ -70,7 +70,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of a checkpoint folder.
 
     Raises:
-        DamagedError: There is none, or it is not what was written.
+        DamagedError: It is missing or damaged.
         RunFolderError: A newer version of briskrl wrote it.
     """
     try:

@@ -1,7 +1,7 @@
-"""The numbers of a run on their way to disk: rows are collected and written in batches.
+"""The log files of a run: metrics, episodes and phase times, written in batches of rows.
 
-Nothing here holds more than one batch, and every file grows by whole lines, so a killed run leaves
-at worst a torn last line. Checkpoints keep the sizes of the files; a resume cuts what came later.
+At most one batch is buffered, and every file grows by whole lines, so a killed run leaves at worst
+an incomplete last line. Checkpoints record the sizes of the files; a resume truncates them to that.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ from briskrl.training.storage.line_files import LineFile, json_line, plain
 
 Row = Mapping[str, JSON]
 BATCH_ROWS = 100
-"""Rows of one file that are worth a write."""
+"""Buffered rows of one file that trigger a write."""
 _EPISODE_HEADER = b"env_steps,env,steps,return,score,won,cause\n"
 
 
 class Sink(Protocol):
-    """A further consumer of metric rows."""
+    """An additional consumer of metric rows."""
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Take a batch of rows; each has env_steps."""
+        """Write a batch of rows; each has env_steps."""
         ...
 
     def rewind(self, step: int) -> None:
-        """Take back the rows of this env_steps and later, as a resume asks."""
+        """Remove the rows of this env_steps and later, for a resume."""
         ...
 
     def close(self) -> None:
-        """Put everything on the disk."""
+        """Flush everything to disk and close."""
         ...
 
 
 class _Stream:
-    """One file with the lines that wait for it."""
+    """One file and its buffered lines."""
 
     def __init__(self, path: Path, header: bytes = b"") -> None:
         self.file = LineFile(path, header)
-        self.waiting: list[bytes] = []
+        self.buffered: list[bytes] = []
 
     def flush(self) -> None:
-        if self.waiting:
-            lines = b"".join(self.waiting)
-            # Emptied first: lines that do not fit on the disk must not pile up in memory.
-            self.waiting.clear()
+        if self.buffered:
+            lines = b"".join(self.buffered)
+            # Cleared first, so that lines do not pile up in memory when the disk is full.
+            self.buffered.clear()
             self.file.append(lines)
 
 
 class MetricLog:
-    """Writer of metrics.jsonl, episodes.csv and phases.jsonl in a run folder, and of other sinks.
+    """Writes metrics.jsonl, episodes.csv and phases.jsonl in a run folder, and to other sinks.
 
-    A write that fails raises StorageError once; the log then takes no more rows, and closing it is
-    quiet, so that a run can still save and leave in order.
+    A failed write raises StorageError once. After that, rows are dropped and closing raises
+    nothing, so that the run can still save a checkpoint and exit.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class MetricLog:
         sinks: Sequence[Sink] = (),
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Open the files, which are continued if they exist.
+        """Open the files; existing ones are appended to.
 
         Args:
             folder: The run folder.
-            flush_s: Longest time that a row waits, provided that `tick` is called.
-            sinks: Further consumers of metric rows, closed with the log.
-            now: A clock in seconds.
+            flush_s: Longest time that a row stays buffered, if `tick` is called often enough.
+            sinks: Additional consumers of metric rows, closed with the log.
+            now: Returns the time in seconds.
         """
         self._metrics = _Stream(folder / "metrics.jsonl")
         self._episodes = _Stream(folder / "episodes.csv", _EPISODE_HEADER)
@@ -100,21 +100,21 @@ class MetricLog:
         """Add a snapshot of the phase timer; it must have env_steps."""
         self._add(self._phases, [json_line(row)])
 
-    def episodes(self, clock_step: int, stats: EpisodeStats) -> None:
-        """Add finished episodes, with the transitions collected when they were noticed."""
-        start = b"%d," % clock_step
+    def episodes(self, env_steps: int, stats: EpisodeStats) -> None:
+        """Add finished episodes, with the transitions that had been collected by then."""
+        start = b"%d," % env_steps
         self._add(
             self._episodes,
             [start + b"%d,%d,%.7g,%.7g,%d,%d\n" % episode for episode in iter_rows(stats)],
         )
 
     def tick(self) -> None:
-        """Write what has waited for `flush_s`; to be called often, costs a clock reading."""
+        """Write the buffered rows every `flush_s` seconds; call it often, it is cheap."""
         if self._now() - self._flushed >= self._flush_s:
             self.flush()
 
     def flush(self) -> None:
-        """Write everything that waits.
+        """Write all buffered rows.
 
         Raises:
             StorageError: It could not be written.
@@ -124,10 +124,7 @@ class MetricLog:
             self._write(stream)
 
     def offsets(self) -> dict[str, int]:
-        """Sizes of the files and the last row's env_steps, with everything on the disk.
-
-        They belong to a checkpoint.
-        """
+        """Sizes of the flushed files and env_steps of the last row, for a checkpoint."""
         self.flush()
         for stream in self._streams:
             stream.file.sync()
@@ -135,20 +132,20 @@ class MetricLog:
         return {**sizes, "last_step": self._last_step}
 
     def truncate_to(self, offsets: Mapping[str, int]) -> None:
-        """Forget what was written after the checkpoint that `offsets` belongs to."""
+        """Remove everything that was written after the checkpoint of these `offsets`."""
         self._rows.clear()
         for stream in self._streams:
-            stream.waiting.clear()
-            stream.file.cut(offsets.get(stream.file.path.name, 0))
+            stream.buffered.clear()
+            stream.file.truncate(offsets.get(stream.file.path.name, 0))
         self._last_step = offsets.get("last_step", -1)
         for sink in self._sinks:
             sink.rewind(self._last_step + 1)
 
     def close(self) -> None:
-        """Write everything that waits and close the files; may be called twice.
+        """Write all buffered rows and close the files; may be called twice.
 
         Raises:
-            StorageError: The last rows could not be written, and no write had failed before.
+            StorageError: The last rows could not be written, and no write failed before.
         """
         try:
             self.flush()
@@ -171,8 +168,8 @@ class MetricLog:
         self.close()
 
     def _add(self, stream: _Stream, lines: list[bytes]) -> None:
-        stream.waiting += lines
-        if len(stream.waiting) >= BATCH_ROWS:
+        stream.buffered += lines
+        if len(stream.buffered) >= BATCH_ROWS:
             self._write(stream)
 
     def _write(self, stream: _Stream) -> None:
@@ -180,7 +177,7 @@ class MetricLog:
         if stream is self._metrics:
             rows, self._rows = self._rows, []
         if self._failed:
-            stream.waiting.clear()
+            stream.buffered.clear()
             return
         try:
             stream.flush()
@@ -195,7 +192,7 @@ class TensorBoardSink:
     """Every number of a row as a TensorBoard scalar at the row's env_steps; needs no torch."""
 
     def __init__(self, folder: Path) -> None:
-        """Open a new event file in the folder that TensorBoard looks at.
+        """Open a new event file in the folder.
 
         Raises:
             ConfigError: The tensorboard extra is not installed.
@@ -227,7 +224,7 @@ class TensorBoardSink:
             self._writer.flush()
 
     def rewind(self, step: int) -> None:
-        """Hide the points of this step and later, in the files of earlier sessions too."""
+        """Hide the points of this step and later, also in files of earlier processes."""
         with storage_errors("write TensorBoard files"):
             start = self._session_log(status=self._session_log.START)
             self._writer.add_event(self._event(step=step, session_log=start))

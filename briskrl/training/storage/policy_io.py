@@ -1,8 +1,8 @@
-"""The policy of a run on disk: all that inference needs, replaced as one thing.
+"""The policy of a run on disk: everything that inference needs, replaced atomically.
 
-Two files cannot be renamed in one instant, so the description names the hash of the weights it
-belongs to, and the new description lies ready before the weights are exchanged: whichever moment a
-writer is killed at, one of the two descriptions fits the weights.
+Two files cannot be renamed at once, so the description contains the hash of the weights that it
+belongs to, and the new description is written before the weights are replaced. Whenever a writer is
+killed, one of the two descriptions fits the weights.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def save_policy(folder: Path, arrays: State, description: dict[str, JSON]) -> No
     """Write or replace the policy in an existing folder.
 
     Raises:
-        OSError: It could not be written; what was there before can still be loaded.
+        OSError: It could not be written; the previous policy can still be loaded.
     """
     model, text = folder / (TEMPORARY + _MODEL), folder / (TEMPORARY + _DESCRIPTION)
     try:
@@ -65,11 +65,11 @@ def load_policy_files(folder: Path) -> tuple[State, dict[str, JSON]]:
         found = _read_fitting(folder)
         if found is not None:
             return found
-        # A writer may have exchanged the files between the reads.
+        # A writer may have replaced the files between the reads.
         time.sleep(0.01)
     raise RunFolderError(
         f"There is no usable policy in {folder}. A policy is written with every checkpoint; "
-        f"continue the run for a moment to write it again: brisk resume {folder.parent}"
+        f"resume the run to write it again: brisk resume {folder.parent}"
     )
 
 
@@ -97,7 +97,7 @@ def _fitting_description(folder: Path, digest: str) -> dict[str, JSON] | None:
 
 
 def _finish_interrupted(folder: Path) -> None:
-    """Settle which description belongs to the weights after a kill between the two renames."""
+    """Keep the description that fits the weights after a kill between the two renames."""
     waiting, model = folder / (TEMPORARY + _DESCRIPTION), folder / _MODEL
     if not waiting.exists():
         return

@@ -1,4 +1,4 @@
-"""The folder of one run: its paths, its lock, and the small files that describe it."""
+"""The folder of one run: paths, lock, and the small files that describe the run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PACKAGES = ("briskrl", "torch", "numpy", "numba", "gymnasium", "safetensors")
 
 
 class RunDir:
-    """A run folder; whoever writes into it must hold its lock (see `create` and `lock`)."""
+    """A run folder; a writer must hold its lock (see `create` and `lock`)."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +47,7 @@ class RunDir:
         config_toml: str,
         root: Path = ROOT,
     ) -> RunDir:
-        """Make a new run folder, locked by this process, with its config.toml.
+        """Create a run folder with its config.toml, locked by this process.
 
         Without a path the folder is `<root>/<env>-<algo>-<seed>-<timestamp>`.
 
@@ -67,7 +67,7 @@ class RunDir:
 
     @classmethod
     def open(cls, path: Path) -> RunDir:
-        """An existing run folder, not locked.
+        """Open an existing run folder without locking it.
 
         Raises:
             RunFolderError: There is no run in that folder.
@@ -75,20 +75,20 @@ class RunDir:
         run = cls(path)
         if not path.is_dir():
             raise RunFolderError(
-                f"There is no run folder {path}. List what there is with: brisk runs"
+                f"There is no run folder {path}. List the existing runs with: brisk runs"
             )
         if not run.config_path.is_file():
             raise RunFolderError(
                 f"{path} is not a run folder: it has no config.toml. "
-                "List the runs there are with: brisk runs"
+                "List the existing runs with: brisk runs"
             )
         return run
 
     def lock(self) -> RunDir:
-        """Become the only writer; returns itself, for `with RunDir.open(path).lock():`.
+        """Lock the folder; returns itself, for `with RunDir.open(path).lock():`.
 
         Raises:
-            RunFolderError: Another living process is writing.
+            RunFolderError: Another running process holds the lock.
         """
         self._lock.acquire()
         return self
@@ -110,7 +110,7 @@ class RunDir:
 
     @property
     def config_path(self) -> Path:
-        """The resolved configuration, loadable by `brisk train --config`."""
+        """The resolved config, which `brisk train --config` can load."""
         return self.path / "config.toml"
 
     @property
@@ -120,7 +120,7 @@ class RunDir:
 
     @property
     def policy(self) -> Path:
-        """Folder of the policy that evaluation and export use."""
+        """Folder of the newest policy."""
         return self.path / "policy"
 
     @property
@@ -129,24 +129,24 @@ class RunDir:
         return self.path / "tensorboard"
 
     def begin_session(self, *, seed: int, threads: int, exactness: str, **facts: JSON) -> None:
-        """Record in meta.json that a process starts or resumes the run, and on what machine.
+        """Record in meta.json that a process starts or resumes the run, and on which machine.
 
-        `exactness` says whether resuming is bit-exact, and if not, because of what.
+        `exactness` is "bit-exact", or says why a resume is not.
         """
         meta = self.read_meta()
-        trainer = {"start": timestamp(), "end": None, "exit_reason": None, **describe_machine()}
+        session = {"start": timestamp(), "end": None, "exit_reason": None, **describe_machine()}
         about = {"seed": seed, "threads": threads, "exactness": exactness, **facts}
-        trainers = [*meta.get("sessions", []), trainer]
-        begun = meta.get("start", trainer["start"])
-        self._write_meta({**meta, **about, **trainer, "start": begun, "sessions": trainers})
+        sessions = [*meta.get("sessions", []), session]
+        begun = meta.get("start", session["start"])
+        self._write_meta({**meta, **about, **session, "start": begun, "sessions": sessions})
 
     def end_session(self, reason: str, **facts: JSON) -> None:
-        """Record in meta.json why the process that began the last session is leaving."""
+        """Record in meta.json why the process that began the last session ends."""
         meta = self.read_meta()
         ending = {"end": timestamp(), "exit_reason": reason}
-        trainers = meta.get("sessions", [])
-        if trainers:
-            trainers[-1].update(ending)
+        sessions = meta.get("sessions", [])
+        if sessions:
+            sessions[-1].update(ending)
         self._write_meta({**meta, **facts, **ending})
 
     def read_meta(self) -> dict[str, JSON]:
@@ -154,7 +154,7 @@ class RunDir:
         return _read_object(self.path / "meta.json")
 
     def write_status(self, status: Mapping[str, JSON]) -> None:
-        """Replace status.json by these numbers and the time; readers never see half of it.
+        """Atomically replace status.json by these values and the time.
 
         Raises:
             StorageError: The disk is full, or the folder cannot be written.
@@ -169,19 +169,17 @@ class RunDir:
         return _read_object(self.path / "status.json")
 
     def save_policy(self, arrays: State, description: dict[str, JSON]) -> None:
-        """Replace the policy by these arrays and what is needed to use them.
-
-        The description, with the scalars of `arrays`, goes to policy.json.
+        """Replace the policy; the description and the scalars of `arrays` go to policy.json.
 
         Raises:
-            StorageError: It could not be written; the policy saved before is intact.
+            StorageError: It could not be written; the previous policy is intact.
         """
         with storage_errors(f"save the policy in {self.policy}"):
             self.policy.mkdir(exist_ok=True)
             save_policy(self.policy, arrays, description)
 
     def load_policy_files(self) -> tuple[State, dict[str, JSON]]:
-        """What `save_policy` wrote last: arrays with their scalars, and the description.
+        """The newest policy: its arrays and scalars, and the description.
 
         Raises:
             RunFolderError: There is no policy yet, or it is damaged.
@@ -195,10 +193,10 @@ class RunDir:
 
 
 def check_not_taken(path: Path) -> None:
-    """Make sure that nothing is there yet.
+    """Check that the path of a new run folder does not exist.
 
     Raises:
-        RunFolderError: Something is.
+        RunFolderError: It exists.
     """
     if path.exists():
         raise RunFolderError(
@@ -208,7 +206,7 @@ def check_not_taken(path: Path) -> None:
 
 
 def describe_machine() -> dict[str, JSON]:
-    """Versions, source commit, host and processor; imports none of the packages it names."""
+    """Versions of packages, source commit, host and processor; imports none of the packages."""
     versions = {name: _version(name) for name in _PACKAGES}
     return {
         "versions": {"python": platform.python_version(), **versions},
@@ -223,7 +221,7 @@ def describe_machine() -> dict[str, JSON]:
 
 
 def timestamp() -> str:
-    """The present in UTC, to the second, as ISO 8601."""
+    """The current time in UTC, to the second, as ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -287,6 +285,6 @@ def _read_object(path: Path) -> dict[str, JSON]:
         return {}
     except (OSError, ValueError) as error:
         raise RunFolderError(
-            f"{path} cannot be read ({error}). Delete it if the run is to go on without it."
+            f"{path} cannot be read ({error}). Delete it to continue the run without it."
         ) from error
     return content if isinstance(content, dict) else {}

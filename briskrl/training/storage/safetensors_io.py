@@ -1,7 +1,7 @@
-"""Arrays in safetensors files, written straight from the memory they lie in.
+"""Read and write arrays as safetensors files, without copying contiguous arrays.
 
-The library's own writer takes the address of an array and trusts it to be contiguous, and its older
-versions copy everything twice; this one copies only what is not contiguous. The library reads.
+The library's own writer assumes contiguous arrays, and older versions of it copy everything twice.
+This writer copies only arrays that are not contiguous. Files are read by the library.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CODES = {
 
 
 def write_tensors(path: Path, arrays: Mapping[str, Array]) -> FileRecord:
-    """Create a safetensors file of these arrays, on the disk when this returns.
+    """Create a safetensors file of these arrays; it is on disk when this returns.
 
     Raises:
         TypeError: An array's dtype has no exact counterpart in the format.

@@ -294,7 +294,7 @@ def test_a_missing_newest_folder_is_said(tmp_path):
 
 
 def test_no_good_checkpoint_says_what_is_wrong_and_what_to_do(tmp_path):
-    with pytest.raises(RunFolderError, match=r"holds none.*new run"):
+    with pytest.raises(RunFolderError, match=r"There is none.*new run"):
         read_newest(tmp_path / "nothing")
     save_steps(tmp_path, range(1, 3))
     for path in list_checkpoints(tmp_path):

@@ -232,7 +232,7 @@ def test_memory_does_not_grow_with_the_number_of_rows(tmp_path):
     for step in range(5000):
         log.metrics({"env_steps": step})
         log.episodes(step, stats_of(3))
-        most = max(most, *(len(stream.waiting) for stream in log._streams), len(log._rows))
+        most = max(most, *(len(stream.buffered) for stream in log._streams), len(log._rows))
     log.close()
     assert most < 100
 
