@@ -16,6 +16,7 @@ import torch
 from briskrl.core.errors import ConfigError
 from briskrl.core.phase import PhaseTimer
 from briskrl.doctor import py_spy
+from briskrl.doctor.examination import run_until_learning
 from briskrl.doctor.profile import TOP, profile
 from briskrl.doctor.train_loop import TrainLoop
 from briskrl.training.config import TrainConfig
@@ -195,6 +196,8 @@ def test_a_real_training_can_be_profiled(tmp_path: Path) -> None:
     )
     loop = TrainLoop(complete(config))
     try:
+        # Kernels that are not in the cache yet compile before the profile.
+        run_until_learning(loop)
         made = profile(loop, "cprofile", 0.5, tmp_path)
         traced = profile(loop, "torch", 0.1, tmp_path)
     finally:
