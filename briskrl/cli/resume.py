@@ -13,7 +13,8 @@ examples:
   brisk resume runs/NAME --steps 8e6     train longer than planned
   brisk resume runs/NAME --engine torch  continue on the other engine
 
-A resumed run is bit-identical to one that was never stopped."""
+A resumed run is bit-identical to one that was never stopped, if the engine stays the same and the
+environment can save its state."""
 
 
 def run(argv: list[str]) -> int:

@@ -17,7 +17,10 @@ from briskrl.core.format import format_columns, format_count, format_duration, f
 EXAMPLES = """\
 examples:
   brisk runs
-  brisk runs --root elsewhere --json"""
+  brisk runs --root elsewhere --json
+
+The status is running, finished, sigint or sigterm (stopped by a signal and saved), an error, killed
+(no checkpoint at the end) or empty. `brisk resume RUN` continues any run that is not running."""
 
 
 def run(argv: list[str]) -> int:

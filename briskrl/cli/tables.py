@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -74,4 +76,12 @@ def options(cls: type, preset: Mapping[str, object] | None = None) -> str:
     for name, value in defaults.items():
         also = f" [also {', '.join(aliases[name])}]" if name in aliases else ""
         rows.append((flag_name(name), show(value), docs.get(name, "") + also))
-    return format_columns(rows)
+    left = format_columns([row[:2] for row in rows]).splitlines()
+    indent = max(map(len, left), default=0) + 2
+    width = max(40, shutil.get_terminal_size((100, 24)).columns - indent)
+    lines = []
+    for start, (_, _, text) in zip(left, rows, strict=True):
+        wrapped = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+        lines.append(f"{start.ljust(indent)}{wrapped[0]}".rstrip())
+        lines += [" " * indent + line for line in wrapped[1:]]
+    return "\n".join(lines)

@@ -6,7 +6,7 @@ import copy
 import time
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,13 +103,14 @@ def build(
         raise ConfigError(f"min_ready ({config.min_ready}) is more than num_envs ({num_envs}).")
     if hold_ended or render_mode is not None:
         return GymSyncEnv(factory, num_envs, spec, hold_ended=hold_ended, render_mode=render_mode)
-    backend, notes = cast(Backend, config.backend), []
     if config.backend == "auto":
         backend, note = choose(factory, num_envs)
-        notes = [note]
-    env = _make(backend, factory, num_envs, spec, threads)
-    env.notes += notes
-    return cast(VecEnv, env)
+        env = _make(backend, factory, num_envs, spec, threads)
+        env.notes.append(note)
+    else:
+        env = _make(config.backend, factory, num_envs, spec, threads)
+    made: VecEnv = env
+    return made
 
 
 def choose(factory: EnvFactory, num_envs: int) -> tuple[Backend, str]:
