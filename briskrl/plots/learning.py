@@ -138,7 +138,10 @@ def _read_run(folder: Path, x: XAxis) -> _Run:
     """The episodes of a run; a line that is still being written is left out."""
     run = RunDir.open(folder)
     config = tomllib.loads(run.config_path.read_text(encoding="utf-8"))
-    lines = (run.path / "episodes.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    table = run.path / "episodes.csv"
+    # The file is created when the first episodes have finished.
+    text = table.read_text(encoding="utf-8") if table.exists() else ""
+    lines = text.splitlines(keepends=True)
     names = lines[0].strip().split(",") if lines else []
     rows = [line.split(",") for line in lines[1:] if line.endswith("\n")]
     if not rows:

@@ -91,6 +91,9 @@ def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
 def test_runs_without_episodes_and_charts_without_runs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="no finished episodes"):
         learning_curve([write_run(tmp_path / "a", [])], tmp_path / "a.svg")
+    (tmp_path / "a" / "episodes.csv").unlink()
+    with pytest.raises(RunFolderError, match="no finished episodes"):
+        learning_curve([tmp_path / "a"], tmp_path / "a.svg")
     with pytest.raises(RunFolderError, match="no run folder"):
         learning_curve([tmp_path / "missing"], tmp_path / "a.svg")
     with pytest.raises(ConfigError, match="at least one run"):
