@@ -71,7 +71,7 @@ def test_docs_are_the_strings_under_the_fields_of_the_class_and_its_bases() -> N
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_every_field_of_every_config_is_explained(cls: type) -> None:
+def test_every_field_of_every_config_has_a_docstring(cls: type) -> None:
     assert set(field_docs(cls)) == set(field_hints(cls))
 
 
@@ -88,7 +88,7 @@ def test_defaults_are_valid(cls: type) -> None:
     assert build(cls, settings(to_dict(cls()))) == cls()
 
 
-def test_ints_stand_for_floats_and_lists_for_tuples() -> None:
+def test_ints_convert_to_floats_and_lists_to_tuples() -> None:
     built = build(DQNConfig, settings({"lr": 1, "net": [8, 8], "train_steps_ratio": 1}))
     assert (built.lr, built.net, built.train_steps_ratio) == (1.0, (8, 8), 1.0)
     assert isinstance(built.lr, float)
@@ -121,7 +121,7 @@ def test_ints_stand_for_floats_and_lists_for_tuples() -> None:
         ("body", "CNN"),
     ],
 )
-def test_wrong_types_and_ranges_are_refused_with_name_value_and_source(
+def test_wrong_types_and_ranges_are_reported_with_name_value_and_source(
     name: str, value: object
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -130,26 +130,26 @@ def test_wrong_types_and_ranges_are_refused_with_name_value_and_source(
     assert "(x.toml, line 7) must be " in str(caught.value)
 
 
-def test_an_unknown_key_is_answered_with_the_nearest() -> None:
+def test_an_unknown_key_suggests_similar_names() -> None:
     with pytest.raises(
         ConfigError, match=r"Unknown key 'batchsize' \(a.json\). Did you mean 'batch"
     ):
         build(DQNConfig, settings({"batchsize": 3}, "a.json"))
 
 
-def test_a_wrong_choice_is_answered_with_the_nearest() -> None:
+def test_a_wrong_choice_suggests_similar_choices() -> None:
     with pytest.raises(ConfigError, match=r"one of slow, swift\. Did you mean 'swift'"):
         build(Small, settings({"mode": "swft"}))
 
 
-def test_all_problems_are_told_in_one_paragraph() -> None:
+def test_all_problems_are_reported_in_one_paragraph() -> None:
     wrong = settings({"lr": -1, "bach_size": 3, "gamma": "x", "double": 0})
     with pytest.raises(ConfigError) as caught:
         build(DQNConfig, wrong)
-    told = str(caught.value)
-    assert told.startswith("4 settings cannot be used. (1) lr = -1 ")
-    assert "\n" not in told
-    assert all(name in told for name in wrong)
+    message = str(caught.value)
+    assert message.startswith("4 settings cannot be used. (1) lr = -1 ")
+    assert "\n" not in message
+    assert all(name in message for name in wrong)
 
 
 def test_impossible_combinations_name_their_sources() -> None:
@@ -194,14 +194,14 @@ def test_annotations_are_described_in_words(hint: Any, words: str, ends: str) ->
     assert limits(hint) == ends
 
 
-def test_text_with_control_characters_or_half_characters_is_refused() -> None:
+def test_text_with_control_characters_or_surrogates_is_a_problem() -> None:
     for text in ("a\nb", "\x00", "\x9b", "\ud800"):
         with pytest.raises(ValueError, match="control characters"):
             convert(text, str)
     assert convert("naïve 蛇 🐍", str) == "naïve 蛇 🐍"
 
 
-def test_values_that_contain_themselves_are_refused() -> None:
+def test_values_that_contain_themselves_are_a_problem() -> None:
     loop: list[Any] = []
     loop.append(loop)
     built, problems = try_build(DQNConfig, settings({"net": loop, "lr": loop}))
@@ -221,9 +221,7 @@ def test_plain_data_of_any_snake_config_builds_it_again(config: SnakeConfig) -> 
 
 @pytest.mark.parametrize("cls", CLASSES)
 @given(data=st.data())
-def test_any_value_of_any_field_builds_or_is_told_as_a_problem(
-    cls: type, data: st.DataObject
-) -> None:
+def test_any_value_of_any_field_builds_or_is_reported(cls: type, data: st.DataObject) -> None:
     names = st.sampled_from(sorted(field_hints(cls)))
     drawn = data.draw(st.dictionaries(names, plain, min_size=1, max_size=4))
     built, problems = try_build(cls, settings(drawn))
@@ -242,7 +240,7 @@ def test_any_unknown_key_is_a_config_error(cls: type, key: str, value: object) -
             build(cls, settings({key: value}))
 
 
-def test_toml_leaves_out_what_is_unset() -> None:
+def test_toml_omits_unset_fields() -> None:
     text = to_toml(TrainConfig(episodes=None))
     assert "episodes" not in text
     assert "steps = " in text

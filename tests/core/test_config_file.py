@@ -59,37 +59,37 @@ def test_an_empty_file_sets_nothing(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         ("a.toml", "seed = 1\nlr = \n", "line 2"),
         ("a.toml", "seed = 1\nseed = 2\n", "line 2"),
         ("a.json", '{"seed": 1,\n "x" 2}', "line 2"),
         ("a.json", '{"seed": 1, "seed": 2}', "'seed' appears twice"),
-        ("a.json", "[1, 2]", "not one list"),
+        ("a.json", "[1, 2]", "not a list"),
         ("a.json", "[" * 100_000, "not well-formed"),
         ("a.json", '{"seed": ' + "9" * 5000 + "}", "not well-formed"),
         ("a.yaml", "seed: 1\nlr: [1,\n", "line 3"),
         ("a.yaml", "seed: 1\nseed: 2\n", "line 2 repeats the key 'seed'"),
         ("a.yaml", "a: 1\n---\nb: 2\n", "not well-formed"),
-        ("a.yaml", "just words", "not one str"),
+        ("a.yaml", "just words", "not a str"),
         ("a.yaml", "!!python/object/apply:os.system [touch pwned]", "not well-formed"),
         ("a.yaml", "a: 2024-13-45", "not well-formed"),
         ("a.toml", b"\xff\xfe", "not well-formed"),
         ("a.ini", "x = 1", "must end in .toml, .json, .yaml, .yml"),
     ],
 )
-def test_broken_files_are_told_with_name_and_place(
-    tmp_path: Path, name: str, text: str | bytes, told: str
+def test_malformed_files_raise_with_name_and_line(
+    tmp_path: Path, name: str, text: str | bytes, message: str
 ) -> None:
     path = write(tmp_path, name, text)
     with pytest.raises(ConfigError) as caught:
         read_file(path)
     assert str(path) in str(caught.value)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_or_a_folder_raises(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         read_file(tmp_path / "none.toml")
     (tmp_path / "folder.toml").mkdir()

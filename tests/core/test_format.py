@@ -13,7 +13,7 @@ from briskrl.core.format import (
 )
 
 
-def test_columns_line_up_and_leave_no_trailing_spaces() -> None:
+def test_columns_are_aligned_without_trailing_spaces() -> None:
     rows = [("a", "long word", ""), ("bcd", "x", "end")]
     assert format_columns(rows, indent=" ") == " a    long word\n bcd  x          end"
     assert format_columns([]) == ""
@@ -33,7 +33,7 @@ def test_columns_line_up_and_leave_no_trailing_spaces() -> None:
         (2.5e9, "2.50G"),
     ],
 )
-def test_counts_have_three_figures(value: float, text: str) -> None:
+def test_counts_have_three_significant_digits(value: float, text: str) -> None:
     assert format_count(value) == text
 
 
@@ -64,11 +64,11 @@ def test_durations_have_two_units(seconds: float, text: str) -> None:
         (0, "0.00%"),
     ],
 )
-def test_percentages_have_two_figures(share: float, text: str) -> None:
+def test_percentages_have_two_significant_digits(share: float, text: str) -> None:
     assert format_percent(share) == text
 
 
-def test_shares_are_sorted_and_small_ones_left_out() -> None:
+def test_phases_are_sorted_and_small_ones_omitted() -> None:
     assert format_phases({"act": 1.0, "update": 2.985, "log": 0.001, "env": 1.0}) == (
         "update 60%  act 20%  env 20%"
     )
@@ -89,5 +89,5 @@ def test_shares_are_sorted_and_small_ones_left_out() -> None:
         (-4.3, "-4.30"),
     ],
 )
-def test_measured_numbers_have_three_figures_and_no_letters(value: float, text: str) -> None:
+def test_measured_numbers_have_three_significant_digits(value: float, text: str) -> None:
     assert format_figures(value) == text

@@ -1,4 +1,4 @@
-"""The phase timer: what it adds up, by which clock, and what is left over."""
+"""The phase timer: totals, clocks, percentiles and the remainder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ticks() -> Ticks:
     return Ticks()
 
 
-def test_phases_and_what_no_phase_covers_add_up_to_the_whole(ticks: Ticks) -> None:
+def test_all_phases_add_up_to_the_total_time(ticks: Ticks) -> None:
     timer = PhaseTimer(ticks)
     with timer[Phase.ENV]:
         ticks.ns += 3_000_000_000
@@ -55,7 +55,7 @@ def test_a_phase_is_found_by_its_name(ticks: Ticks) -> None:
         timer["lunch"]
 
 
-def test_another_clock_counts_from_nothing(ticks: Ticks) -> None:
+def test_switching_the_clock_resets_the_times(ticks: Ticks) -> None:
     timer = PhaseTimer()
     with timer["env"]:
         time.sleep(0.001)
@@ -66,7 +66,7 @@ def test_another_clock_counts_from_nothing(ticks: Ticks) -> None:
     assert timer.stats()["env"].calls == 1
 
 
-def test_sleeping_takes_no_time_of_a_processor() -> None:
+def test_sleeping_takes_no_cpu_time() -> None:
     timer = PhaseTimer(time.process_time_ns)
     with timer["wait"]:
         time.sleep(0.05)

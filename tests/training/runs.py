@@ -18,7 +18,7 @@ _DQN = {
     "target_every": 20,
     "epsilon_steps": 2000,
 }
-# A step size that falls over the budget would make runs with other budgets differ.
+# A learning rate that decays over the budget would make runs with other budgets differ.
 _ON_POLICY = {"net": (32,), "update_steps": 12, "minibatch_size": 48, "lr_schedule": "constant"}
 
 
@@ -37,5 +37,5 @@ def _small(preset: str) -> dict[str, object]:
 
 
 def policy_hash(run_dir: Path) -> str:
-    """The parameters' fingerprint."""
+    """A hash of the saved parameters."""
     return hashlib.sha256((Path(run_dir) / "policy" / "model.safetensors").read_bytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""First-ready collection: every transition is stored once, in its environment's own order."""
+"""Asynchronous collection stores every transition once, in the order of its environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ N, T = 6, 5
 
 
 class CountingEnv:
-    """Env i shows (i, steps it has made, its last action); who is ready first is random."""
+    """Env i observes (i, its steps, its last action); the order of finishing is random."""
 
     lockstep = False
 
@@ -71,7 +71,7 @@ class CountingEnv:
 
 
 class Chooser:
-    """Takes an action that the mask allows and tells it in the log probability."""
+    """Takes a legal action and writes its number into the log probability."""
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(1)
@@ -96,7 +96,7 @@ def collect(memory, env) -> AsyncCollector:
 
 
 @pytest.mark.parametrize("min_ready", [1, 3, N])
-def test_rollouts_hold_every_column_in_order(min_ready):
+def test_rollouts_contain_every_column_in_order(min_ready):
     env = CountingEnv(min_ready)
     memory = RolloutBuffer(spec=env.env_spec, num_envs=N, steps=T, reuse=0)
     collector = collect(memory, env)
@@ -122,7 +122,7 @@ def test_rollouts_hold_every_column_in_order(min_ready):
 
 
 @pytest.mark.parametrize("min_ready", [1, 4])
-def test_replay_holds_every_transition_once_and_the_ratio_holds(min_ready):
+def test_replay_contains_every_transition_once_and_the_ratio_is_exact(min_ready):
     env = CountingEnv(min_ready)
     memory = ReplayBuffer(spec=env.env_spec, num_envs=N, capacity=N * 64, n_step=1, gamma=1.0)
     collector = collect(memory, env)
@@ -145,7 +145,7 @@ def test_replay_holds_every_transition_once_and_the_ratio_holds(min_ready):
 
 
 @pytest.mark.parametrize("preset", ["dqn", "ppo"])
-def test_a_run_over_first_ready_workers_counts_and_resumes(tmp_path, preset):
+def test_a_run_on_async_workers_counts_and_resumes(tmp_path, preset):
     config = small_config(
         tmp_path / "run",
         preset,

@@ -1,4 +1,4 @@
-"""Runs on the backends of Gymnasium environments: who steps changes nothing of what is learnt."""
+"""Runs on the backends of Gymnasium environments: results do not depend on the backend."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CARTPOLE: dict[str, Any] = {"env": "gym:CartPole-v1", "checkpoint_steps": 960}
 
 
 def traces(run_dir: Path) -> tuple[str, bytes]:
-    """What a run has learnt, and every episode it has seen."""
+    """The parameters of a run and the log of its episodes."""
     return policy_hash(run_dir), (run_dir / "episodes.csv").read_bytes()
 
 
 @pytest.mark.parametrize("preset", ["ppo", "dqn"])
 @pytest.mark.parametrize("engine", ["fused", "torch"])
-def test_compiled_environments_teach_the_same_bits(
+def test_compiled_environments_give_bit_identical_results(
     tmp_path: Path, preset: str, engine: str
 ) -> None:
     for backend in ("sync", "compiled"):
@@ -32,7 +32,9 @@ def test_compiled_environments_teach_the_same_bits(
 
 
 @pytest.mark.parametrize(("first", "then"), [("sync", "compiled"), ("compiled", "sync")])
-def test_another_backend_goes_on_to_the_same_bits(tmp_path: Path, first: str, then: str) -> None:
+def test_a_resume_with_another_backend_is_bit_identical(
+    tmp_path: Path, first: str, then: str
+) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     settings = {"env_config": {"backend": first}}
     train(small_config(whole, "ppo", steps=2880, **CARTPOLE, **settings))
@@ -46,13 +48,13 @@ def test_another_backend_goes_on_to_the_same_bits(tmp_path: Path, first: str, th
 
 
 @pytest.mark.parametrize("options", [["--num-envs", "1"], ["--num-envs", "1024", "--threads", "2"]])
-def test_commands_take_the_compiled_version_by_themselves(
+def test_commands_choose_the_compiled_version_automatically(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     run = str(tmp_path / "run")
-    words = ["train", "gym:CartPole-v1", "--algo", "ppo", "--steps", "40000", "--run-dir", run]
-    assert main([*words, *options]) == 0
-    told = capfd.readouterr()
-    assert "so compiled." in " ".join((told.out + told.err).split())
+    args = ["train", "gym:CartPole-v1", "--algo", "ppo", "--steps", "40000", "--run-dir", run]
+    assert main([*args, *options]) == 0
+    printed = capfd.readouterr()
+    assert "so compiled." in " ".join((printed.out + printed.err).split())
     assert main(["eval", run, "--episodes", "20", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["episodes"] == 20

@@ -1,4 +1,4 @@
-"""Runs whose memory keeps codes: the same learning in a fraction of the bytes."""
+"""Replay buffers that store codes: the same results in a fraction of the bytes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Notes(SilentReporter):
 
 
 @pytest.mark.parametrize("preset", ["dqn", "per-dqn"])
-def test_codes_change_no_bit_of_what_is_learnt(tmp_path, monkeypatch, preset):
+def test_storing_codes_does_not_change_the_parameters(tmp_path, monkeypatch, preset):
     said = Notes()
     train(config(tmp_path, "coded", preset), reporter=said)
     assert any(note.startswith("memory: 256 transitions in 0 MB (16 bytes") for note in said.notes)
@@ -49,7 +49,7 @@ def test_codes_change_no_bit_of_what_is_learnt(tmp_path, monkeypatch, preset):
 
 @pytest.mark.parametrize("cells", [1, 3])
 @pytest.mark.parametrize("preset", ["dqn", "per-dqn", "ppo"])
-def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, preset, cells):
+def test_a_resumed_run_is_bit_identical_to_an_uninterrupted_one(tmp_path, preset, cells):
     whole = config(tmp_path, "whole", preset, world=replace(WORLD, cells_per_step=cells))
     train(whole)
     train(replace(whole, run_dir=str(tmp_path / "parts"), steps=320))
@@ -57,7 +57,7 @@ def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, pres
     assert policy_hash(tmp_path / "parts") == policy_hash(tmp_path / "whole")
 
 
-def test_stages_with_landscapes_of_their_own_are_remembered_as_they_were_seen(tmp_path):
+def test_curriculum_stages_with_different_landscapes_store_whole_observations(tmp_path):
     stages = (Stage(env={"first_landscape": 7}, until="steps", value=240),)
     trainer = Trainer(complete(replace(config(tmp_path, "run", "dqn"), curriculum=stages)))
     assert trainer.memory_note is None

@@ -1,4 +1,4 @@
-"""Every ready-made configuration file loads and trains."""
+"""Every shipped config file loads and trains."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from briskrl.training.resolve import load_config
 FILES = sorted((Path(__file__).parents[2] / "configs").iterdir())
 
 
-def test_every_format_is_among_the_files():
+def test_the_config_files_cover_every_format():
     assert {file.suffix for file in FILES} == {".toml", ".json", ".yaml"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_a_ready_made_file_trains(tmp_path, file):
+def test_every_config_file_trains(tmp_path, file):
     config = load_config(file)
     short = replace(
         config,

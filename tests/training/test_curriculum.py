@@ -1,4 +1,4 @@
-"""Stages of a curriculum: when they end, what the memories keep, what a resume finds."""
+"""Stages of a curriculum: when they end, what the memory stores, and how they resume."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def episodes(scores: list[float], won: bool = False) -> EpisodeStats:
     )
 
 
-def test_a_stage_ends_by_the_mean_score_of_a_whole_window():
+def test_a_stage_ends_when_the_mean_score_of_a_full_window_is_reached():
     curriculum = Curriculum([Stage(until="score", value=5.0, window=4)])
     assert not curriculum.observe(10, episodes([9, 9, 9]))
     assert not curriculum.observe(10, episodes([0, 1, 2]))
@@ -47,14 +47,14 @@ def test_a_stage_ends_by_the_mean_score_of_a_whole_window():
     assert not curriculum.observe(10, episodes([9] * 9))
 
 
-def test_a_stage_ends_by_its_share_of_wins():
+def test_a_stage_ends_when_its_win_rate_is_reached():
     curriculum = Curriculum([Stage(until="success", value=0.5, window=4)])
     assert not curriculum.observe(1, episodes([0, 0, 0], won=False))
     assert not curriculum.observe(1, episodes([0], won=True))
     assert curriculum.observe(1, episodes([0], won=True))
 
 
-def test_a_stage_ends_by_its_own_steps():
+def test_a_stage_ends_after_its_own_steps():
     curriculum = Curriculum([Stage(until="steps", value=20), Stage(until="steps", value=20)])
     assert not curriculum.observe(19, episodes([]))
     assert curriculum.observe(1, episodes([]))
@@ -62,7 +62,7 @@ def test_a_stage_ends_by_its_own_steps():
     assert not curriculum.observe(19, episodes([]))
 
 
-def test_what_counts_towards_a_promotion_survives_saving():
+def test_the_counts_of_a_stage_are_saved_and_restored():
     stages = [Stage(until="steps", value=5), Stage(until="score", value=5.0, window=4)]
     curriculum, copy = Curriculum(stages), Curriculum(stages)
     curriculum.promote()
@@ -73,7 +73,7 @@ def test_what_counts_towards_a_promotion_survives_saving():
 
 
 @pytest.mark.parametrize("preset", ["dqn", "ppo"])
-def test_a_run_goes_through_its_stages_and_resumes_in_any_of_them(tmp_path, preset):
+def test_a_run_passes_its_stages_and_resumes_in_any_of_them(tmp_path, preset):
     config = small_config(
         tmp_path / "whole",
         preset,
@@ -94,7 +94,7 @@ def test_a_run_goes_through_its_stages_and_resumes_in_any_of_them(tmp_path, pres
 
 
 @pytest.mark.parametrize("preset", ["dqn", "ppo"])
-def test_no_transition_leads_from_one_stage_into_the_next(tmp_path, preset):
+def test_no_transition_spans_two_stages(tmp_path, preset):
     stages = (Stage(env={"height": 4, "width": 4}, until="steps", value=160),)
     trainer = Trainer(_complete(small_config(tmp_path / "run", preset, curriculum=stages)))
     trainer.start()
@@ -126,7 +126,7 @@ def _complete(config):
 
 
 @pytest.mark.parametrize(
-    ("stage", "told"),
+    ("stage", "message"),
     [
         ({"env": {"heigth": 5}}, "Did you mean 'height'"),
         ({"env": {"height": 1}}, "In stage 1 of the curriculum: height"),
@@ -136,7 +136,7 @@ def _complete(config):
         ({"env": {"obs": "flood"}}, "other observations or actions"),
     ],
 )
-def test_stages_that_cannot_work_are_refused_before_anything_is_written(tmp_path, stage, told):
-    with pytest.raises(ConfigError, match=told):
+def test_invalid_stages_raise_before_anything_is_written(tmp_path, stage, message):
+    with pytest.raises(ConfigError, match=message):
         train(small_config(tmp_path / "run", curriculum=[stage]))
     assert not (tmp_path / "run").exists()

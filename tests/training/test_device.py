@@ -1,4 +1,4 @@
-"""What updates free stays with the process."""
+"""The process keeps the memory that updates free."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def faults(call) -> float:
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 @pytest.mark.parametrize("batch_size", [64, 512, 1024])
-def test_value_updates_of_torch_ask_the_system_for_no_memory(preset, batch_size):
+def test_torch_dqn_updates_cause_no_page_faults(preset, batch_size):
     config = transitions.small(**DQN_PRESETS[preset], net=(128, 128), batch_size=batch_size)
     env = transitions.spec()
     algo = transitions.make(config, env, engine="torch")
@@ -50,7 +50,7 @@ def test_value_updates_of_torch_ask_the_system_for_no_memory(preset, batch_size)
     assert faults(lambda: algo.update(batch, 8, Counters())) < 40
 
 
-def test_policy_updates_of_torch_ask_the_system_for_no_memory():
+def test_torch_ppo_updates_cause_no_page_faults():
     env = rollouts.spec(mask=True)
     options = {**PPO_PRESETS["ppo"], "net": (64, 64)}
     agent = rollouts.make(rollouts.config(**options), env, engine="torch")
@@ -69,7 +69,7 @@ def allocated(call) -> int:
 
 
 @pytest.mark.parametrize("options", [{}, {"double": True}, {"dueling": True}, {"atoms": 5}])
-def test_what_value_updates_of_torch_allocate_does_not_grow_with_the_network(options):
+def test_allocations_of_torch_dqn_updates_do_not_grow_with_the_network(options):
     env = transitions.spec()
     batch = transitions.random_batch(env, 4, 64)
     found = []
@@ -80,7 +80,7 @@ def test_what_value_updates_of_torch_allocate_does_not_grow_with_the_network(opt
     assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
-def test_what_policy_updates_of_torch_allocate_does_not_grow_with_the_network():
+def test_allocations_of_torch_ppo_updates_do_not_grow_with_the_network():
     env = rollouts.spec(mask=True)
     found = []
     for width in (32, 256):

@@ -1,4 +1,4 @@
-"""Runs do not depend on who computes: same files, any engine goes on, equal seeds equal bits."""
+"""Engines are interchangeable: same files, any engine resumes, equal seeds are bit-identical."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def parameters(run_dir: Path) -> np.ndarray:
 
 @pytest.mark.parametrize("engine", ["fused", "torch"])
 @pytest.mark.parametrize("preset", PRESETS)
-def test_either_engine_continues_what_the_other_began(tmp_path, preset, engine):
+def test_either_engine_resumes_a_run_of_the_other(tmp_path, preset, engine):
     """After a few more updates both have moved to the same place, up to rounding."""
     train(small_config(tmp_path / "same", preset, engine=engine, steps=960))
     begun = parameters(tmp_path / "same")
@@ -80,7 +80,7 @@ def test_either_engine_continues_what_the_other_began(tmp_path, preset, engine):
     assert np.abs(ends[0] - ends[1]).mean() < 0.02 * way
 
 
-def test_a_run_may_change_engines_again_and_again_and_still_learns(tmp_path):
+def test_a_run_may_switch_engines_repeatedly_and_still_learns(tmp_path):
     config = small_config(tmp_path / "run", "ppo", engine="fused", steps=4000, num_envs=64)
     train(config)
     for k, engine in enumerate(("torch", "fused", "torch", "auto")):
@@ -89,7 +89,7 @@ def test_a_run_may_change_engines_again_and_again_and_still_learns(tmp_path):
     assert evaluate(tmp_path / "run", episodes=20, seed=1).episodes == 20
 
 
-def test_auto_goes_on_with_the_engine_it_had(tmp_path):
+def test_a_resume_with_engine_auto_keeps_the_engine(tmp_path):
     train(small_config(tmp_path / "run", engine="torch", steps=640))
     resume(tmp_path / "run", steps=960, engine="auto")
     # Asked again, the warm-up would choose the fused engine here.
@@ -98,7 +98,7 @@ def test_auto_goes_on_with_the_engine_it_had(tmp_path):
     assert "engine torch, as before" in " ".join(notes.notes)
 
 
-def test_auto_says_which_engine_it_took_and_why(tmp_path):
+def test_engine_auto_reports_its_choice_and_the_reason(tmp_path):
     notes = Notes()
     train(small_config(tmp_path / "vectors", steps=320), reporter=notes)
     assert "times as fast as" in " ".join(notes.notes)
@@ -109,7 +109,7 @@ def test_auto_says_which_engine_it_took_and_why(tmp_path):
     assert "convolutional" in " ".join(notes.notes)
 
 
-def test_the_fused_engine_is_refused_where_it_cannot_compute(tmp_path):
+def test_the_fused_engine_raises_for_networks_it_cannot_compute(tmp_path):
     options = {"env_config": {"obs": "grid"}, "algo_config": {"channels": (4,), "net": (16,)}}
     with pytest.raises(ConfigError, match=r"--engine fused cannot be used: .*convolutional"):
         train(small_config(tmp_path / "run", engine="fused", **options))
@@ -127,14 +127,14 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize(("preset", "options"), VARIANTS, ids=str)
-def test_two_threads_give_equal_seeds_equal_bits(tmp_path, preset, options):
+def test_equal_seeds_are_bit_identical_on_two_threads(tmp_path, preset, options):
     for name in ("first", "second"):
         train(small_config(tmp_path / name, preset, engine="fused", **options))
     assert policy_hash(tmp_path / "first") == policy_hash(tmp_path / "second")
 
 
 @pytest.mark.parametrize(("preset", "options"), VARIANTS, ids=str)
-def test_a_resumed_run_on_two_threads_ends_with_the_bits_of_an_uninterrupted_one(
+def test_a_resumed_run_on_two_threads_is_bit_identical_to_an_uninterrupted_one(
     tmp_path, preset, options
 ):
     steps = 3000 if options.get("num_envs") is None else 6000

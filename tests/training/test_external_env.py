@@ -1,4 +1,4 @@
-"""Training on environments that the caller made."""
+"""Training on environments that the caller built."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from briskrl.training.config import TrainConfig
 from briskrl.training.loop import resume, train
 
 
-def test_one_of_ours_trains_and_resumes_with_a_warm_up(tmp_path):
+def test_a_vec_env_of_the_package_trains_and_resumes_with_a_warm_up(tmp_path):
     run_dir = str(tmp_path / "run")
     config = TrainConfig(algo="a2c", num_envs=8, steps=640, run_dir=run_dir, engine="fused")
     assert config.warmup

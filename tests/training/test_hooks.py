@@ -40,7 +40,7 @@ def start_loop(mode: str, **options: object) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_a_request_that_the_loop_grants(number):
+def test_a_signal_stops_the_loop_after_the_iteration(number):
     loop = start_loop("leave")
     loop.send_signal(number)
     output, _ = loop.communicate(timeout=20)
@@ -48,7 +48,7 @@ def test_a_signal_is_a_request_that_the_loop_grants(number):
     assert loop.returncode == 0
 
 
-def test_a_second_interrupt_does_not_wait():
+def test_a_second_interrupt_stops_at_once():
     loop = start_loop("linger")
     loop.send_signal(signal.SIGINT)
     assert loop.stdout.readline() == "sigint\n"
@@ -59,7 +59,7 @@ def test_a_second_interrupt_does_not_wait():
     assert loop.returncode == -signal.SIGINT
 
 
-def test_a_background_job_that_ignores_interrupts_still_listens():
+def test_a_background_job_with_ignored_sigint_still_stops():
     def ignore() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -79,7 +79,7 @@ def test_the_first_signal_counts_and_termination_never_interrupts():
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_handlers_are_put_back_after_an_error_too():
+def test_handlers_are_restored_also_after_an_error():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
     def fail() -> None:

@@ -37,10 +37,10 @@ else:
 
 
 def launch(run_dir: Path, **options: Any) -> subprocess.Popen[bytes]:
-    # A folder without its config was killed while it was made: there is nothing to resume in it.
+    # A run that was killed before it wrote its config cannot be resumed.
     how = "resume" if (run_dir / "config.toml").exists() else "train"
-    words = [str(run_dir), how, json.dumps(options)]
-    return subprocess.Popen([sys.executable, "-c", RUN, *words])
+    args = [str(run_dir), how, json.dumps(options)]
+    return subprocess.Popen([sys.executable, "-c", RUN, *args])
 
 
 def newest(run_dir: Path) -> str:
@@ -56,7 +56,7 @@ def wait_for_progress(process: subprocess.Popen[bytes], run_dir: Path, before: s
 
 
 @pytest.mark.parametrize(("env", "settings", "preset", "steps"), RUNS)
-def test_a_run_killed_at_random_moments_resumes_to_the_same_bits(
+def test_a_run_killed_at_random_moments_resumes_bit_identically(
     tmp_path: Path, env: str, settings: dict[str, Any], preset: str, steps: int
 ):
     options = {"env": env, "env_config": settings, "preset": preset, "steps": steps}

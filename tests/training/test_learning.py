@@ -1,4 +1,4 @@
-"""Agents really learn: short runs reach scores that no broken learner reaches."""
+"""Agents learn: short runs reach scores that a broken learner does not reach."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def score_after(tmp_path, preset: str, steps: int, *, games: int = 300, **option
     return evaluate(tmp_path / "run", episodes=games, seed=11).mean_score
 
 
-def test_an_untrained_agent_scores_next_to_nothing(tmp_path):
+def test_an_untrained_agent_scores_close_to_zero(tmp_path):
     assert score_after(tmp_path, "dqn", 256) < 2
 
 
@@ -67,8 +67,8 @@ def test_ppo_learns_on_flood_features(tmp_path, options):
     assert score_after(tmp_path, "ppo", 400_000, env_config=flood, algo_config=options) > 20
 
 
-def test_ppo_swings_a_pendulum_up_by_continuous_actions(tmp_path):
-    # A policy that learnt nothing returns about -1,230, one that holds it upright -150.
+def test_ppo_learns_pendulum_with_continuous_actions(tmp_path):
+    # An untrained policy returns about -1,230, one that holds the pendulum upright -150.
     options = {"gamma": 0.9, "lr": 3e-3, "minibatch_size": 256, "normalize_reward": True}
     score = score_after(
         tmp_path,
@@ -107,7 +107,7 @@ def test_ppo_reaches_475_on_cartpole_within_a_cpu_minute(tmp_path, seed):
         seed=seed,
         steps=1_500_000,
         run_dir=str(tmp_path / "run"),
-        # Processes of their own would keep CPU time off this one's clock.
+        # The CPU time of worker processes would not be counted.
         env_config={"backend": "sync"},
     )
     assert train(config).cpu_s < 60
@@ -117,7 +117,7 @@ def test_ppo_reaches_475_on_cartpole_within_a_cpu_minute(tmp_path, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("preset", "steps"), [("a2c", 2_000_000), ("reinforce", 3_000_000)])
-def test_the_plain_gradients_reach_195_on_cartpole(tmp_path, preset, steps, seed):
+def test_a2c_and_reinforce_reach_195_on_cartpole(tmp_path, preset, steps, seed):
     assert score_after(tmp_path, preset, steps, games=100, seed=seed, **CARTPOLE) >= 195
 
 

@@ -1,4 +1,4 @@
-"""Promises of the one training loop, kept on real runs of Snake."""
+"""The training loop, tested on short runs of Snake."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_equal_seeds_give_equal_parameters_and_other_seeds_do_not(tmp_path):
 
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow", "ppo", "a2c"])
-def test_warm_up_changes_no_bit_of_the_training(tmp_path, preset):
+def test_a_warm_up_does_not_change_the_training(tmp_path, preset):
     with_warmup = train(small_config(tmp_path / "with", preset))
     without = train(small_config(tmp_path / "without", preset, warmup=False))
     assert with_warmup.warmup_s > 0 == without.warmup_s
@@ -39,7 +39,7 @@ def test_warm_up_changes_no_bit_of_the_training(tmp_path, preset):
     assert episodes[0] == episodes[1]
 
 
-def test_warm_up_goes_through_what_reuse_needs_and_changes_no_bit(tmp_path, monkeypatch):
+def test_a_warm_up_covers_rollout_reuse_and_does_not_change_the_training(tmp_path, monkeypatch):
     estimate, ages = AdvantageEstimator.estimate, []
 
     def watched(self, rollout, engine):
@@ -56,7 +56,7 @@ def test_warm_up_goes_through_what_reuse_needs_and_changes_no_bit(tmp_path, monk
 
 
 @pytest.mark.parametrize("preset", list(ALGOS))
-def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, preset):
+def test_a_resumed_run_is_bit_identical_to_an_uninterrupted_one(tmp_path, preset):
     env_config = {"obs": "flood", "masks": True, "height": 6, "width": 6}
     config = small_config(tmp_path / "whole", preset, env_config=env_config, steps=2000)
     train(config)
@@ -68,7 +68,7 @@ def test_a_resumed_run_ends_with_the_bits_of_an_uninterrupted_one(tmp_path, pres
     assert whole == parts
 
 
-def test_checkpoints_in_between_change_nothing(tmp_path):
+def test_checkpoints_do_not_change_the_training(tmp_path):
     train(small_config(tmp_path / "plain"))
     train(small_config(tmp_path / "saving", checkpoint_steps=500, keep_checkpoints=3))
     assert policy_hash(tmp_path / "plain") == policy_hash(tmp_path / "saving")
@@ -120,7 +120,7 @@ def test_budgets_of_episodes_agree_with_one_another(tmp_path, budget):
     assert result.env_steps < 10_000
 
 
-def test_budgets_that_disagree_are_refused(tmp_path):
+def test_conflicting_budgets_raise(tmp_path):
     with pytest.raises(ConfigError, match="makes 32 in total, not the 5"):
         train(small_config(tmp_path / "run", episodes=5, max_episodes=2))
     assert not (tmp_path / "run").exists()
@@ -131,7 +131,7 @@ def test_an_episode_budget_stops_the_run(tmp_path):
     assert 40 <= result.episodes <= 40 + 16
 
 
-def test_an_existing_folder_is_refused_and_left_alone(tmp_path):
+def test_an_existing_folder_raises_and_is_not_changed(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine.txt").write_text("precious")
     with pytest.raises(RunFolderError, match="already exists"):
@@ -159,7 +159,7 @@ class Notes(SilentReporter):
         self.notes.append(text)
 
 
-def test_a_damaged_newest_checkpoint_falls_back_and_still_ends_the_same(tmp_path):
+def test_a_resume_from_the_previous_checkpoint_ends_with_the_same_parameters(tmp_path):
     train(small_config(tmp_path / "whole"))
     train(small_config(tmp_path / "run", checkpoint_steps=1000, keep_checkpoints=2, steps=2000))
     newest = list_checkpoints(tmp_path / "run" / "checkpoints")[0]
@@ -198,7 +198,7 @@ def test_non_finite_losses_stop_the_run_and_keep_the_last_checkpoint(tmp_path):
     assert list_checkpoints(tmp_path / "run" / "checkpoints")
 
 
-def test_training_leaves_the_arithmetic_of_the_process_as_it_was(tmp_path):
+def test_training_restores_the_torch_settings_of_the_process(tmp_path):
     torch.set_num_threads(2)
     train(small_config(tmp_path / "run", steps=64))
     assert torch.get_num_threads() == 2

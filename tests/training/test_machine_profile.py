@@ -1,4 +1,4 @@
-"""The machine's figures are measured once, kept whole, and never trusted when they are broken."""
+"""The machine's profile is measured once, cached atomically, and ignored if it is damaged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "briskrl"
 
 
-def test_a_machine_is_measured_once_and_known_from_then_on(
+def test_a_machine_is_measured_once_and_then_read_from_the_cache(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert load_profile() is None
@@ -47,16 +47,16 @@ def test_a_machine_is_measured_once_and_known_from_then_on(
     assert load_profile() == quick_profile() == first
 
 
-def test_the_file_is_readable_json_with_what_the_figures_depend_on(
+def test_the_cache_file_is_json_with_everything_the_figures_depend_on(
     measured: machine.MachineProfile,
 ) -> None:
     path = save(measured)
     assert path == profile_path()
-    told = json.loads(path.read_text())
-    assert told["cores"] == usable_cores() == measured.cores >= 1
-    assert set(told["versions"]) == {"numba", "torch"}
-    assert told["cpu"]
-    assert told["calibration"]["quick"] is True
+    saved = json.loads(path.read_text())
+    assert saved["cores"] == usable_cores() == measured.cores >= 1
+    assert set(saved["versions"]) == {"numba", "torch"}
+    assert saved["cpu"]
+    assert saved["calibration"]["quick"] is True
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_file_is_readable_json_with_what_the_figures_depend_on(
     ],
     ids=repr,
 )
-def test_a_broken_file_is_measured_anew_and_replaced(
+def test_a_damaged_cache_file_is_measured_again_and_replaced(
     content: bytes, measured: machine.MachineProfile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = profile_path()
@@ -84,18 +84,16 @@ def test_a_broken_file_is_measured_anew_and_replaced(
 
 
 @pytest.mark.parametrize("gflops", ["0", "-3.5", '"fast"', "null", "NaN", "1e999"])
-def test_rates_that_cannot_be_are_not_believed(
-    gflops: str, measured: machine.MachineProfile
-) -> None:
+def test_impossible_rates_are_ignored(gflops: str, measured: machine.MachineProfile) -> None:
     path = save(measured)
     assert path is not None
-    told = json.loads(path.read_text())
-    told["calibration"]["gflops"] = "HERE"
-    path.write_text(json.dumps(told).replace('"HERE"', gflops))
+    saved = json.loads(path.read_text())
+    saved["calibration"]["gflops"] = "HERE"
+    path.write_text(json.dumps(saved).replace('"HERE"', gflops))
     assert load_profile() is None
 
 
-def test_a_truncated_file_is_not_believed_wherever_it_ends(
+def test_a_truncated_cache_file_is_ignored_wherever_it_ends(
     measured: machine.MachineProfile,
 ) -> None:
     path = save(measured)
@@ -108,10 +106,10 @@ def test_a_truncated_file_is_not_believed_wherever_it_ends(
     assert load_profile() == measured
 
 
-def test_figures_of_another_machine_are_not_taken_for_this_ones(
+def test_figures_of_another_machine_are_ignored(
     measured: machine.MachineProfile,
 ) -> None:
-    save(replace(measured, fingerprint="somebody else's"))
+    save(replace(measured, fingerprint="another machine"))
     assert load_profile() is None
 
 
@@ -130,7 +128,7 @@ def test_another_machine_has_another_fingerprint(
     assert fingerprint() != before
 
 
-def test_without_a_place_to_save_the_figures_are_measured_all_the_same(
+def test_figures_are_measured_even_if_they_cannot_be_saved(
     tmp_path: Path, measured: machine.MachineProfile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
@@ -140,21 +138,21 @@ def test_without_a_place_to_save_the_figures_are_measured_all_the_same(
     assert load_profile() is None
 
 
-def test_a_failed_exchange_leaves_the_old_file_and_nothing_else(
+def test_a_failed_replace_leaves_only_the_old_file(
     cache: Path, measured: machine.MachineProfile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(measured)
 
-    def refuse(source: str, target: Path) -> None:
+    def fail(source: str, target: Path) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(os, "replace", fail)
     assert save(replace(measured, measured_at="later")) is None
     assert load_profile() == measured
     assert len(list(cache.iterdir())) == 1
 
 
-def test_many_writers_at_once_never_leave_half_a_file(
+def test_concurrent_writers_never_leave_an_incomplete_file(
     cache: Path, measured: machine.MachineProfile
 ) -> None:
     save(measured)

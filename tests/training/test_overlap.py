@@ -1,4 +1,4 @@
-"""Updates are prepared beside those under way, and come out as if they had not been."""
+"""Overlapped updates: batches are prefetched in parallel, without any effect on the results."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def trained(tmp_path, preset, after_each, target_every=7, **options):
         return parameters(trainer)
 
 
-def forget(trainer):
+def discard(trainer):
     trainer.overlap.discard_prefetched()
 
 
-def forget_now_and_then(trainer):
+def discard_sometimes(trainer):
     if trainer.counters.iterations % 3 == 0:
         trainer.overlap.discard_prefetched()
 
 
-def stay_alone(trainer):
+def back_off(trainer):
     trainer.overlap._backoff._left = 2
 
 
 @pytest.mark.parametrize("preset", ["dqn", "double-dqn", "per-dqn", "rainbow"])
-@pytest.mark.parametrize("after_each", [forget, forget_now_and_then, stay_alone])
-def test_what_is_prepared_makes_no_difference_to_the_bits(tmp_path, preset, after_each):
+@pytest.mark.parametrize("after_each", [discard, discard_sometimes, back_off])
+def test_prefetched_batches_do_not_change_the_parameters(tmp_path, preset, after_each):
     plain = trained(tmp_path, preset, lambda trainer: None)
     other = trained(tmp_path, preset, after_each)
     assert plain.keys() == other.keys()
@@ -58,32 +58,32 @@ def test_what_is_prepared_makes_no_difference_to_the_bits(tmp_path, preset, afte
         assert np.array_equal(array, other[name]), name
 
 
-def test_batches_are_drawn_and_the_target_asked_before_their_updates_begin(tmp_path):
-    foretold, announced = [], []
+def test_batches_are_sampled_and_targets_precomputed_before_their_updates_begin(tmp_path):
+    precomputed, prefetched = [], []
 
     def look(trainer):
         engine = trainer.algo.engines.now
         rules = np.array([plan.context.params for plan in engine._plans.values()])
-        foretold.append(rules[:, PRECOMPUTED].max() if len(rules) else 0)
-        announced.append(rules[:, PREFETCH_ID].max() if len(rules) else 0)
-        # Whoever has retreated from a busy core prepares nothing.
+        precomputed.append(rules[:, PRECOMPUTED].max() if len(rules) else 0)
+        prefetched.append(rules[:, PREFETCH_ID].max() if len(rules) else 0)
+        # After a back-off from a busy core nothing is prefetched.
         trainer.overlap._backoff._left = 0
 
     trained(tmp_path, "dqn", look, target_every=50, num_envs=64)
-    # Some are not: updates under way may be about to refresh the target.
-    assert max(foretold) > 1
-    assert np.count_nonzero(foretold) > ITERATIONS / 2
-    assert np.count_nonzero(announced) > np.count_nonzero(foretold)
+    # Some targets are not, because updates under way may refresh the target network.
+    assert max(precomputed) > 1
+    assert np.count_nonzero(precomputed) > ITERATIONS / 2
+    assert np.count_nonzero(prefetched) > np.count_nonzero(precomputed)
 
 
 def versions():
-    """How many versions of each kernel have been compiled or read from the cache."""
+    """Number of compiled specializations of each kernel."""
     found = (kernel for kernel in gc.get_objects() if type(kernel) is CPUDispatcher)
     return {id(kernel): len(kernel.signatures) for kernel in found if kernel.signatures}
 
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
-def test_a_warm_up_leaves_nothing_to_compile(tmp_path, preset):
+def test_nothing_is_compiled_after_the_warm_up(tmp_path, preset):
     config = small_config(tmp_path, preset, overlap=True)
     with closing(Trainer(complete(config))) as trainer:
         warm_up(trainer)
@@ -94,7 +94,7 @@ def test_a_warm_up_leaves_nothing_to_compile(tmp_path, preset):
 
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
-def test_a_warm_up_makes_no_difference_to_the_bits(tmp_path, preset):
+def test_a_warm_up_does_not_change_the_parameters(tmp_path, preset):
     found = []
     for warm in (False, True):
         config = small_config(tmp_path, preset, overlap=True)

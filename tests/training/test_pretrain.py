@@ -1,4 +1,4 @@
-"""Learning from a teacher before the first step: it teaches, once, to the same bits every time."""
+"""Behavior cloning of a teacher before the first step: it works, runs once, and is exact."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def plan_of(env: WildfireConfig) -> set[int]:
 
 
 @pytest.mark.parametrize("engine", ["torch", "fused"])
-def test_cloning_lowers_the_cross_entropy_until_the_agent_plays_the_teachers_plan(tmp_path, engine):
+def test_behavior_cloning_lowers_the_cross_entropy_until_the_agent_follows_the_teacher(
+    tmp_path, engine
+):
     with closing(Trainer(complete(config(tmp_path / "run", engine=engine)))) as trainer:
         trainer.start()
         losses = pretrain(trainer)
@@ -100,7 +102,7 @@ def test_cloning_lowers_the_cross_entropy_until_the_agent_plays_the_teachers_pla
 
 @pytest.mark.parametrize("engine", ["torch", "fused"])
 @pytest.mark.parametrize("algo", ["dqn", "rainbow"])
-def test_the_margin_makes_value_learning_follow_the_teacher(tmp_path, algo, engine):
+def test_the_margin_loss_makes_dqn_follow_the_teacher(tmp_path, algo, engine):
     values = {"v_min": 0.0, "v_max": 60.0, "noisy": False} if algo == "rainbow" else {}
     asked = config(
         tmp_path / "run", algo, engine=engine, steps=16, algo_config={**values, "epsilon_end": 0.0}
@@ -110,7 +112,7 @@ def test_the_margin_makes_value_learning_follow_the_teacher(tmp_path, algo, engi
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_several_cells_per_step_are_taught_as_well(tmp_path, algo):
+def test_several_cells_per_step_can_be_cloned(tmp_path, algo):
     env = replace(SMALL, cells_per_step=2)
     table = {"body": "fcn", "channels": (8, 8), "net": (8,)}
     with closing(Trainer(complete(config(tmp_path / "run", algo, env, algo_config=table)))) as one:
@@ -119,7 +121,7 @@ def test_several_cells_per_step_are_taught_as_well(tmp_path, algo):
     assert losses[-1] < 0.7 * losses[0]
 
 
-def test_the_teachers_games_fill_the_replay_and_training_goes_on_from_there(tmp_path):
+def test_the_teachers_transitions_fill_the_replay_buffer_and_training_continues(tmp_path):
     with closing(Trainer(complete(config(tmp_path / "run", "dqn")))) as trainer:
         trainer.start()
         pretrain(trainer)
@@ -131,9 +133,7 @@ def test_the_teachers_games_fill_the_replay_and_training_goes_on_from_there(tmp_
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
-def test_a_resume_goes_on_to_the_same_bits_and_does_not_learn_from_the_teacher_again(
-    tmp_path, algo
-):
+def test_a_resume_is_bit_identical_and_does_not_pretrain_again(tmp_path, algo):
     table = {"lr_schedule": "constant"} if algo == "ppo" else {}
     whole = config(tmp_path / "whole", algo, algo_config=table)
     train(whole)
@@ -144,7 +144,7 @@ def test_a_resume_goes_on_to_the_same_bits_and_does_not_learn_from_the_teacher_a
     assert not any("pretrain" in note for note in notes.notes)
 
 
-def test_what_was_learnt_from_the_teacher_is_saved_before_the_first_step(tmp_path):
+def test_the_pretrained_network_is_saved_before_the_first_step(tmp_path):
     whole = config(tmp_path / "whole", algo_config={"lr_schedule": "constant"})
     train(replace(whole, keep_checkpoints=10))
     shutil.copytree(tmp_path / "whole", tmp_path / "early")
@@ -157,7 +157,7 @@ def test_what_was_learnt_from_the_teacher_is_saved_before_the_first_step(tmp_pat
     assert policy_hash(tmp_path / "whole") == policy_hash(tmp_path / "early")
 
 
-def test_pretraining_that_is_interrupted_begins_again(tmp_path):
+def test_interrupted_pretraining_starts_again(tmp_path):
     class StopsSoon(Notes):
         def on_note(self, text):
             super().on_note(text)
@@ -184,9 +184,7 @@ def test_pretraining_that_is_interrupted_begins_again(tmp_path):
         ({"algo_config": {"pretrain_steps": 0}}, "pretrain_from needs pretrain_steps"),
     ],
 )
-def test_teachers_that_cannot_be_had_are_refused_before_anything_is_written(
-    tmp_path, options, said
-):
+def test_unknown_teachers_raise_before_anything_is_written(tmp_path, options, said):
     asked = config(tmp_path / "run")
     table = {**PPO_TAUGHT, **options.get("algo_config", {})}
     with pytest.raises(ConfigError, match=said):
@@ -194,7 +192,7 @@ def test_teachers_that_cannot_be_had_are_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_many_plans_keep_alternatives_that_one_plan_does_not(tmp_path):
+def test_many_teacher_plans_keep_more_entropy_than_one(tmp_path):
     finals = []
     for plans in (1, 16):
         env = replace(SMALL, teacher_plans=plans, teacher_fires=8)
@@ -204,7 +202,7 @@ def test_many_plans_keep_alternatives_that_one_plan_does_not(tmp_path):
     assert finals[1] > 4 * finals[0]
 
 
-def test_ppo_improves_on_the_teacher_it_began_with(tmp_path):
+def test_ppo_improves_on_its_teacher(tmp_path):
     env = replace(
         SMALL, fires="round", reward="terminal", n_fires=32, teacher_plans=16, teacher_fires=8
     )

@@ -1,4 +1,4 @@
-"""Prioritized updates in one compiled call are those done one by one, to the bit."""
+"""Prioritized updates in one compiled call are bit-identical to single updates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ITERATIONS = 30
 
 
 def trainer(algo="rainbow", engine="fused", **options) -> Trainer:
-    """A session that does several updates per iteration."""
+    """A trainer that does several updates per iteration."""
     config = TrainConfig(env="snake", algo=algo, engine=engine, num_envs=64, seed=3, **options)
     config = complete(config)
     found = Trainer(config)
@@ -23,7 +23,7 @@ def trainer(algo="rainbow", engine="fused", **options) -> Trainer:
 
 
 def one_by_one(found: Trainer) -> None:
-    """Take the compiled loop away."""
+    """Disable the compiled loop."""
     found.learner._learn_compiled = lambda updates: False
 
 
@@ -41,7 +41,7 @@ def play(found: Trainer) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("algo", ["per-dqn", "rainbow"])
-def test_the_compiled_loop_changes_nothing(algo):
+def test_compiled_prioritized_updates_do_not_change_the_results(algo):
     together, apart = trainer(algo), trainer(algo)
     one_by_one(apart)
     calls = []
@@ -56,14 +56,14 @@ def test_the_compiled_loop_changes_nothing(algo):
         assert np.array_equal(array, second[name], equal_nan=True), name
 
 
-def test_torch_still_draws_one_by_one():
+def test_torch_samples_one_batch_at_a_time():
     found = trainer("per-dqn", "torch")
     assert found.algo.compiled_updates is None
     assert len(found.learner.batch.index) == 1
     play(found)
 
 
-def test_divergence_in_the_loop_is_told():
+def test_divergence_in_compiled_updates_raises():
     found = trainer("per-dqn")
     while found.counters.updates == 0:
         found.iterate()

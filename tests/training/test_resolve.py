@@ -29,20 +29,20 @@ def layer(source: str = "x.toml", /, env: dict[str, Any] | None = None, **values
     return Layer(as_settings(values, source), tables | {"algo_config": as_settings(algo, source)})
 
 
-def told(*layers: Layer) -> str:
+def error_text(*layers: Layer) -> str:
     with pytest.raises(ConfigError) as caught:
         resolve(layers)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def test_no_settings_give_the_defaults_with_concrete_parts() -> None:
+def test_no_settings_give_the_defaults_with_nested_configs() -> None:
     config = resolve([])
     assert config == TrainConfig(env_config=SnakeConfig(), algo_config=DQNConfig())
 
 
 @pytest.mark.parametrize("name", DQN_PRESETS)
-def test_a_preset_replaces_defaults_and_is_replaced_by_settings(name: str) -> None:
+def test_a_preset_overrides_defaults_and_settings_override_a_preset(name: str) -> None:
     preset = DQN_PRESETS[name]
     assert resolve([layer(algo=name)]).algo_config == DQNConfig(**preset)
     undone = resolve([layer(algo=name, algo_table=to_dict(DQNConfig()))])
@@ -58,8 +58,8 @@ def test_later_layers_win_key_by_key() -> None:
     assert (config.algo_config.lr, config.algo_config.gamma) == (0.5, 0.5)
 
 
-def test_problems_of_all_parts_are_told_together() -> None:
-    text = told(
+def test_problems_of_all_tables_are_reported_together() -> None:
+    text = error_text(
         layer("f", seed=-1, env={"height": 3}, algo_table={"lr": "fast"}),
         Layer({"bogus": Setting(1, "--bogus")}),
     )
@@ -68,9 +68,11 @@ def test_problems_of_all_parts_are_told_together() -> None:
         assert part in text
 
 
-def test_unknown_names_carry_their_source_and_the_nearest() -> None:
-    assert told(layer("f, line 1", env_name=1)).startswith("Unknown key 'env_name' (f, line 1).")
-    text = told(Layer(as_settings({"env": "snaek", "algo": "rainbw"}, "f")))
+def test_unknown_names_are_reported_with_source_and_suggestion() -> None:
+    assert error_text(layer("f, line 1", env_name=1)).startswith(
+        "Unknown key 'env_name' (f, line 1)."
+    )
+    text = error_text(Layer(as_settings({"env": "snaek", "algo": "rainbw"}, "f")))
     assert "Unknown env 'snaek' (f). Did you mean 'snake'?" in text
     assert "Unknown algorithm 'rainbw' (f). Did you mean 'rainbow'?" in text
 
@@ -87,18 +89,18 @@ def test_unknown_names_carry_their_source_and_the_nearest() -> None:
         (Layer(tables={"algo": as_settings({"lr": 1}, "f")}), "Unknown table [algo] (f)."),
     ],
 )
-def test_misplaced_keys_are_told_where_they_belong(wrong: Layer, hint: str) -> None:
-    assert hint in told(wrong)
+def test_misplaced_keys_are_reported_with_their_right_place(wrong: Layer, hint: str) -> None:
+    assert hint in error_text(wrong)
 
 
 @pytest.mark.parametrize("ratio", [0, -1, 0.0, -0.5, float("nan"), float("inf"), "quick", True])
-def test_impossible_ratios_are_refused(ratio: object) -> None:
-    assert "train_steps_ratio" in told(layer(algo_table={"train_steps_ratio": ratio}))
+def test_impossible_ratios_raise(ratio: object) -> None:
+    assert "train_steps_ratio" in error_text(layer(algo_table={"train_steps_ratio": ratio}))
 
 
-def test_a_batch_larger_than_the_buffer_is_refused() -> None:
+def test_a_batch_larger_than_the_buffer_raises() -> None:
     table = {"batch_size": 300, "buffer_size": 200, "learning_starts": 0}
-    assert "batch_size 300 is larger than buffer_size 200" in told(layer(algo_table=table))
+    assert "batch_size 300 is larger than buffer_size 200" in error_text(layer(algo_table=table))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
@@ -115,7 +117,9 @@ def test_shipped_configs_show_every_format() -> None:
 
 @in_folder
 @given(config=train_configs())
-def test_any_config_survives_toml_json_and_yaml(tmp_path: Path, config: TrainConfig) -> None:
+def test_any_config_round_trips_through_toml_json_and_yaml(
+    tmp_path: Path, config: TrainConfig
+) -> None:
     texts = {
         "c.toml": to_toml(config),
         "c.json": json.dumps(to_dict(config)),
@@ -131,13 +135,13 @@ def test_any_valid_config_made_in_code_is_complete_already(config: TrainConfig) 
     assert complete(config) == config
 
 
-def test_code_may_leave_parts_out_or_give_mappings() -> None:
+def test_nested_configs_may_be_absent_or_mappings() -> None:
     config = complete(TrainConfig(algo="rainbow", env_config={"obs": "flood"}))
     assert config.env_config == SnakeConfig(obs="flood")
     assert config.algo_config == DQNConfig(**DQN_PRESETS["rainbow"])
 
 
-def test_a_config_object_given_in_code_is_taken_as_it_is() -> None:
+def test_a_config_object_given_in_code_is_kept() -> None:
     config = complete(TrainConfig(algo="rainbow", algo_config=DQNConfig(n_step=1)))
     assert config.algo_config == DQNConfig(n_step=1)
 
@@ -153,7 +157,7 @@ def test_a_config_object_given_in_code_is_taken_as_it_is() -> None:
         TrainConfig(algo_config={"lrr": 1}),
     ],
 )
-def test_wrong_configs_made_in_code_are_refused(config: TrainConfig) -> None:
+def test_invalid_configs_made_in_code_raise(config: TrainConfig) -> None:
     with pytest.raises(ConfigError):
         complete(config)
 
@@ -169,7 +173,7 @@ tables = st.dictionaries(st.sampled_from(["lr", "obs", "seed", "net", "huh", "en
 
 @in_folder
 @given(top=tables, env=tables, algo=tables)
-def test_any_mixture_resolves_or_is_a_config_error(
+def test_any_combination_resolves_or_is_a_config_error(
     top: dict[str, Any], env: dict[str, Any], algo: dict[str, Any]
 ) -> None:
     mixture = Layer(
@@ -194,7 +198,7 @@ def test_any_yaml_resolves_or_is_a_config_error(tmp_path: Path, text: str) -> No
         assert "\n" not in str(error)  # noqa: PT017
 
 
-def test_naming_another_algorithm_switches_off_the_options_of_a_files_preset(
+def test_naming_another_algorithm_resets_the_preset_of_a_file(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "config.toml"
@@ -225,7 +229,7 @@ def test_conflicting_values_under_two_names_are_an_error() -> None:
     assert (config.num_envs, config.episodes) == (8, 10)
 
 
-def test_an_algorithm_brings_the_settings_that_suit_it_unless_somebody_set_them() -> None:
+def test_a_preset_sets_run_settings_unless_they_are_given() -> None:
     assert resolve([Layer(values=as_settings({"algo": "ppo"}))]).num_envs == 1024
     asked = Layer(values=as_settings({"algo": "ppo", "n_envs": 16}))
     assert resolve([asked]).num_envs == 16

@@ -32,13 +32,13 @@ def test_the_number_of_envs_does_not_change_the_ratio(ratio, num_envs, rounds):
         assert batched.due(num_envs) == sum(single.due(1) for _ in range(num_envs))
 
 
-def test_a_decimal_ratio_means_the_decimal_number():
+def test_a_ratio_is_the_exact_decimal_number():
     schedule = RatioSchedule(updates_per_step=0.004, learning_starts=0)
     assert [schedule.due(249), schedule.due(1), schedule.due(250)] == [0, 1, 1]
 
 
 @given(ratio=RATIOS, first=st.integers(0, 10_000), second=st.integers(0, 10_000))
-def test_a_resume_fires_no_burst(ratio, first, second):
+def test_a_resume_issues_no_burst_of_updates(ratio, first, second):
     whole = RatioSchedule(updates_per_step=ratio, learning_starts=50)
     whole.due(first)
     resumed = RatioSchedule(updates_per_step=ratio, learning_starts=50)
@@ -52,7 +52,7 @@ def test_a_resume_fires_no_burst(ratio, first, second):
     reuse=st.integers(0, 3),
     data=st.data(),
 )
-def test_a_full_rollout_is_learnt_from_once_whatever_sizes_it_arrived_in(
+def test_the_updates_of_a_rollout_are_issued_once_for_any_arrival_sizes(
     rollout, updates, reuse, data
 ):
     schedule = RolloutSchedule(rollout_steps=rollout, updates=updates, reuse=reuse)
@@ -69,7 +69,7 @@ def test_a_full_rollout_is_learnt_from_once_whatever_sizes_it_arrived_in(
         assert copy.counted_steps == schedule.counted_steps == number * rollout
 
 
-def test_transitions_that_run_over_a_rollout_are_refused():
+def test_transitions_past_the_end_of_a_rollout_raise():
     schedule = RolloutSchedule(rollout_steps=10, updates=1, reuse=0)
     with pytest.raises(ValueError, match="2 transitions"):
         schedule.due(12)

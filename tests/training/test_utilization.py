@@ -1,4 +1,4 @@
-"""A run's share of the machine: what is counted, over which time, and against what."""
+"""The machine fraction of a run: what is counted, over which time, and relative to what."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_rate(measured: machine.MachineProfile, gflops: float) -> machine.MachineP
     return replace(measured, calibration=replace(measured.calibration, gflops=gflops))
 
 
-def test_the_share_is_arithmetic_per_cpu_second_over_the_best_rate(measured):
+def test_the_machine_fraction_is_flops_per_cpu_second_over_the_best_rate(measured):
     save(of_rate(measured, 100.0))
     meter = UtilizationMeter(FLOPS, on_cpu=True)
     assert meter.measure(steps=1000, updates=40, cpu_s=0.25) == Utilization(
@@ -45,13 +45,13 @@ def test_the_share_is_arithmetic_per_cpu_second_over_the_best_rate(measured):
     )
 
 
-def test_before_anything_is_done_the_share_is_none_of_it(measured):
+def test_the_machine_fraction_is_zero_before_the_first_step(measured):
     save(measured)
     found = UtilizationMeter(FLOPS, on_cpu=True).measure(steps=0, updates=0, cpu_s=0.0)
     assert found.flops_per_step == found.achieved_gflops == found.machine_fraction == 0
 
 
-def test_an_unknown_machine_has_no_share_until_it_is_calibrated():
+def test_the_machine_fraction_is_unknown_until_the_machine_is_calibrated():
     meter = UtilizationMeter(FLOPS, on_cpu=True)
     found = meter.measure(steps=1000, updates=0, cpu_s=1.0)
     assert found.achieved_gflops == pytest.approx(1.0)
@@ -61,7 +61,7 @@ def test_an_unknown_machine_has_no_share_until_it_is_calibrated():
     assert found.machine_fraction == pytest.approx(1 / found.machine_gflops)
 
 
-def test_nothing_is_measured_or_claimed_for_an_accelerator(monkeypatch):
+def test_nothing_is_measured_or_reported_for_an_accelerator(monkeypatch):
     monkeypatch.setattr(utilization, "quick_profile", lambda: pytest.fail("measured"))
     meter = UtilizationMeter(FLOPS, on_cpu=False)
     meter.calibrate()
@@ -70,7 +70,9 @@ def test_nothing_is_measured_or_claimed_for_an_accelerator(monkeypatch):
 
 
 @pytest.mark.parametrize("preset", ["dqn", "ppo"])
-def test_a_run_tells_its_share_in_result_metrics_and_status(tmp_path, preset, measured):
+def test_a_run_reports_its_machine_fraction_in_result_metrics_and_status(
+    tmp_path, preset, measured
+):
     save(of_rate(measured, 100.0))
     seen = {}
 
@@ -88,8 +90,8 @@ def test_a_run_tells_its_share_in_result_metrics_and_status(tmp_path, preset, me
     assert 0 < row["machine_fraction"] == pytest.approx(row["achieved_gflops"] / 100)
 
 
-def test_a_resumed_run_counts_its_own_work_alone(tmp_path):
-    # The second half learns all the time; of the first, a part went by before learning began.
+def test_a_resumed_run_counts_only_its_own_work(tmp_path):
+    # The first half includes the steps before learning starts; the second half does not.
     options = {"learning_starts": 1000}
     first = train(small_config(tmp_path / "run", steps=1600, algo_config=options))
     second = resume(tmp_path / "run", steps=3200)
@@ -134,7 +136,7 @@ def test_without_warm_up_an_unknown_machine_stays_unknown(tmp_path):
     assert machine.load_profile() is None
 
 
-def test_calibrating_changes_no_bit_of_the_training(tmp_path):
+def test_calibration_does_not_change_the_training(tmp_path):
     train(small_config(tmp_path / "calibrated", "ppo", engine="fused"))
     assert machine.load_profile() is not None
     train(small_config(tmp_path / "known", "ppo", engine="fused"))
@@ -142,7 +144,7 @@ def test_calibrating_changes_no_bit_of_the_training(tmp_path):
 
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow", "ppo", "a2c"])
-def test_torch_counts_what_a_whole_run_claims(tmp_path, preset):
+def test_the_reported_flops_agree_with_torchs_flop_counter(tmp_path, preset):
     # Whole rollouts of 16 environments x 12 steps; the games end by themselves.
     config = small_config(tmp_path / "run", preset, steps=960, engine="torch", warmup=False)
     with FlopCounterMode(display=False) as counter:
@@ -152,7 +154,7 @@ def test_torch_counts_what_a_whole_run_claims(tmp_path, preset):
     assert claimed == pytest.approx(counter.get_total_flops(), rel=1e-3)
 
 
-def test_torch_counts_what_a_run_that_reuses_rollouts_claims(tmp_path):
+def test_the_reported_flops_with_reused_rollouts_agree_with_torchs_flop_counter(tmp_path):
     options = {"reuse": 2, "minibatch_size": 192}
     config = small_config(
         tmp_path / "run", "ppo", steps=2880, engine="torch", warmup=False, algo_config=options

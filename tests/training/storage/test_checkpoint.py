@@ -51,7 +51,7 @@ def save_steps(folder: Path, steps: range, keep: int = 2) -> Checkpointer:
     arrays=st.dictionaries(st.text(min_size=1, max_size=8), ARRAYS, max_size=4),
     scalars=st.dictionaries(st.text(max_size=4), SCALARS, max_size=3),
 )
-def test_arrays_and_scalars_come_back_exactly(tmp_path_factory, arrays, scalars):
+def test_arrays_and_scalars_are_restored_exactly(tmp_path_factory, arrays, scalars):
     folder = tmp_path_factory.mktemp("checkpoints")
     Checkpointer(folder, 1).save(3, RunState({"part": State(arrays, scalars)}, {"env_steps": 3}))
     saved = Checkpointer(folder, 1).load()
@@ -79,7 +79,7 @@ def test_arrays_that_are_not_contiguous_are_saved_by_value(tmp_path, view):
     assert np.array_equal(load_file(path / "p.safetensors")["a"], array)
 
 
-def test_generator_positions_survive(tmp_path):
+def test_states_of_random_generators_are_restored(tmp_path):
     rng = np.random.Generator(np.random.PCG64(5))
     rng.random(17)
     state = RunState({"rng": State({}, {"main": rng.bit_generator.state})}, {})
@@ -97,7 +97,7 @@ def test_generator_positions_survive(tmp_path):
         (State({"a": np.array(["text"])}), TypeError),
     ],
 )
-def test_what_cannot_be_saved_exactly_is_refused_and_leaves_nothing(tmp_path, part, error):
+def test_values_that_cannot_be_saved_exactly_raise_and_leave_no_files(tmp_path, part, error):
     save_steps(tmp_path, range(1, 2))
     before = sorted(os.listdir(tmp_path))
     with pytest.raises(error):
@@ -106,7 +106,7 @@ def test_what_cannot_be_saved_exactly_is_refused_and_leaves_nothing(tmp_path, pa
 
 
 @pytest.mark.parametrize("name", ["../model", "a/b", "", ".hidden"])
-def test_names_cannot_leave_the_folder(tmp_path, name):
+def test_names_cannot_escape_the_folder(tmp_path, name):
     folder = tmp_path / "checkpoints"
     with pytest.raises(ValueError, match="cannot be the name"):
         Checkpointer(folder, 1).save(1, RunState({name: State({"a": np.zeros(1)})}, {}))
@@ -131,7 +131,7 @@ def test_a_second_checkpoint_of_the_same_step_is_the_newer_one(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
-def test_memory_comes_back_chunk_by_chunk(tmp_path, keep):
+def test_the_memory_is_restored_chunk_by_chunk(tmp_path, keep):
     save_steps(tmp_path, range(1, 8), keep)
     checkpointer, memory = Checkpointer(tmp_path, keep), ChunkMemory()
     saved = checkpointer.load()
@@ -154,7 +154,7 @@ def test_unchanged_chunks_are_hard_links_and_changed_ones_are_not(tmp_path):
     assert memory.reads == ["chunk_2", "chunk_3"]
 
 
-def test_neighbouring_checkpoints_share_no_file(tmp_path):
+def test_consecutive_checkpoints_share_no_file(tmp_path):
     checkpointer, memory = Checkpointer(tmp_path, 2), ChunkMemory()
     for step in range(1, 9):
         checkpointer.save(step, state_at(step, memory))
@@ -184,10 +184,10 @@ def test_links_after_a_resume_follow_what_was_loaded(tmp_path):
 
 
 def test_where_links_fail_chunks_are_written_again(tmp_path, monkeypatch):
-    def refuse(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise PermissionError("no links here")
 
-    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(os, "link", fail)
     checkpointer = save_steps(tmp_path, range(1, 6))
     saved, memory = checkpointer.load(), ChunkMemory()
     checkpointer.load_memory(saved, memory)
@@ -263,7 +263,7 @@ def test_damage_to_any_file_falls_back_to_the_previous_checkpoint(
     assert name in saved.notes[0]
     assert previous.name in saved.notes[1]
     check_consistent(saved, memory)
-    # The run goes on from there, over the damaged one, which leaves when a good one is complete.
+    # The run continues from there; the damaged checkpoint is removed after the next save.
     for step in (6, 7):
         checkpointer.save(step, state_at(step, memory))
     saved = read_newest(tmp_path)
@@ -273,7 +273,7 @@ def test_damage_to_any_file_falls_back_to_the_previous_checkpoint(
     check_consistent(saved, memory)
 
 
-def test_any_flipped_byte_of_the_manifest_is_noticed(tmp_path):
+def test_any_flipped_byte_of_the_manifest_is_detected(tmp_path):
     save_steps(tmp_path, range(1, 3))
     file = list_checkpoints(tmp_path)[0] / "MANIFEST.json"
     good = file.read_bytes()
@@ -285,7 +285,7 @@ def test_any_flipped_byte_of_the_manifest_is_noticed(tmp_path):
             assert read_newest(tmp_path).step == 1, (place, bit)
 
 
-def test_a_missing_newest_folder_is_said(tmp_path):
+def test_a_missing_newest_folder_is_reported(tmp_path):
     save_steps(tmp_path, range(1, 3))
     os.rename(list_checkpoints(tmp_path)[0], tmp_path / "elsewhere")
     saved = read_newest(tmp_path)
@@ -293,7 +293,7 @@ def test_a_missing_newest_folder_is_said(tmp_path):
     assert "step_000000000002" in saved.notes[0]
 
 
-def test_no_good_checkpoint_says_what_is_wrong_and_what_to_do(tmp_path):
+def test_without_a_valid_checkpoint_the_error_says_what_to_do(tmp_path):
     with pytest.raises(RunFolderError, match=r"There is none.*new run"):
         read_newest(tmp_path / "nothing")
     save_steps(tmp_path, range(1, 3))
@@ -307,7 +307,7 @@ def test_no_good_checkpoint_says_what_is_wrong_and_what_to_do(tmp_path):
     assert len(list_checkpoints(tmp_path)) == 2
 
 
-def test_a_newer_format_is_refused_with_a_sentence(tmp_path, monkeypatch):
+def test_a_newer_format_raises_with_an_explanation(tmp_path, monkeypatch):
     save_steps(tmp_path, range(1, 2))
     monkeypatch.setattr("briskrl.training.storage.manifest.FORMAT", 2)
     save_steps(tmp_path, range(2, 3))

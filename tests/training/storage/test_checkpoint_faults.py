@@ -44,7 +44,7 @@ def fill_disk(what: str, folder: Path, how: str) -> dict[str, object]:
 CAUSES = {"limit": "File too large", "disk": "No space left on device"}
 
 
-def test_killed_at_random_moments_the_newest_checkpoint_is_whole(tmp_path):
+def test_the_newest_checkpoint_is_complete_after_kills_at_random_moments(tmp_path):
     chance = random.Random(7)
     reached = 0
     for _ in range(NUM_KILLS):
@@ -68,7 +68,7 @@ def test_killed_at_random_moments_the_newest_checkpoint_is_whole(tmp_path):
 
 @pytest.mark.parametrize("how", CAUSES)
 @pytest.mark.parametrize("what", ["checkpoint", "chunks"])
-def test_a_full_disk_leaves_the_earlier_checkpoint_and_says_so(tmp_path, what, how):
+def test_a_full_disk_leaves_the_earlier_checkpoint_and_reports_it(tmp_path, what, how):
     result = fill_disk(what, tmp_path, how)
     message = str(result["message"])
     assert CAUSES[how] in message
@@ -100,7 +100,7 @@ def test_a_full_disk_leaves_the_earlier_policy(tmp_path, how):
     assert result["kind"] == "small"
 
 
-def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path):
+def test_a_folder_that_cannot_be_created_is_a_storage_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     checkpointer = Checkpointer(tmp_path / "file" / "checkpoints", keep=2)
     with pytest.raises(StorageError, match=r"Not a directory.*There is no other"):
@@ -108,7 +108,7 @@ def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path):
     assert list_checkpoints(tmp_path / "file") == []
 
 
-def test_an_interrupted_save_leaves_no_trace(tmp_path):
+def test_an_interrupted_save_leaves_no_files(tmp_path):
     class Interrupted(ChunkMemory):
         def read_chunk(self, name):
             raise KeyboardInterrupt
@@ -149,7 +149,7 @@ def save_and_die(folder: Path, operations: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-def test_death_before_any_file_operation_loses_no_finished_checkpoint(tmp_path):
+def test_a_kill_before_any_file_operation_loses_no_finished_checkpoint(tmp_path):
     operations = 0
     while save_and_die(folder := tmp_path / str(operations), operations):
         finished = len(list(folder.glob("saved_*")))

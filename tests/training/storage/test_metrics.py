@@ -74,7 +74,7 @@ def test_rows_are_written_a_hundred_at_a_time_in_whole_lines(tmp_path, writes):
     ]
 
 
-def test_many_episodes_are_one_write(tmp_path, writes):
+def test_many_episodes_are_written_at_once(tmp_path, writes):
     log = MetricLog(tmp_path, flush_s=1e9)
     writes.clear()
     for step in range(10):
@@ -102,7 +102,7 @@ def test_episodes_are_readable_as_csv(tmp_path):
     )  # fmt: skip
 
 
-def test_waiting_rows_are_written_after_flush_s(tmp_path):
+def test_buffered_rows_are_written_after_flush_s(tmp_path):
     clock = ManualClock()
     log = MetricLog(tmp_path, flush_s=2.0, now=clock)
     log.metrics({"env_steps": 1})
@@ -126,7 +126,7 @@ def test_waiting_rows_are_written_after_flush_s(tmp_path):
     log.close()
 
 
-def test_numbers_without_a_json_form_are_null(tmp_path):
+def test_nan_and_infinity_are_written_as_null(tmp_path):
     with MetricLog(tmp_path, flush_s=1) as log:
         log.metrics({"env_steps": np.int64(3), "loss": np.float32("nan"), "deep": {"x": -np.inf}})
     assert list(read_jsonl(tmp_path / "metrics.jsonl")) == [
@@ -142,7 +142,7 @@ def test_closing_twice_is_harmless(tmp_path):
     assert steps_in(tmp_path) == [1]
 
 
-def test_a_torn_last_line_is_dropped_by_readers_and_cut_by_the_next_writer(tmp_path):
+def test_an_incomplete_last_line_is_skipped_by_readers_and_removed_by_writers(tmp_path):
     with MetricLog(tmp_path, flush_s=1) as log:
         log.metrics({"env_steps": 1})
     with (tmp_path / "metrics.jsonl").open("ab") as file:
@@ -159,7 +159,7 @@ def test_a_broken_line_in_the_middle_is_an_error(tmp_path):
         list(read_jsonl(tmp_path / "rows"))
 
 
-def test_a_resume_continues_the_files_as_if_nothing_had_happened(tmp_path):
+def test_a_resume_continues_the_files_without_gap_or_repetition(tmp_path):
     straight, broken = tmp_path / "straight", tmp_path / "broken"
     for folder in (straight, broken):
         folder.mkdir()
@@ -184,7 +184,7 @@ def test_a_resume_continues_the_files_as_if_nothing_had_happened(tmp_path):
         assert (broken / name).read_bytes() == (straight / name).read_bytes()
 
 
-def test_cutting_to_nothing_keeps_the_header(tmp_path):
+def test_truncating_to_zero_keeps_the_header(tmp_path):
     with MetricLog(tmp_path, flush_s=1) as log:
         log.episodes(1, stats_of(2))
         log.metrics({"env_steps": 1})
@@ -204,7 +204,7 @@ def test_a_file_shorter_than_its_offset_is_kept(tmp_path):
     assert steps_in(tmp_path) == [1, 2]
 
 
-def test_a_failing_write_is_raised_once_and_takes_its_half_line_back(tmp_path, monkeypatch):
+def test_a_failed_write_raises_once_and_leaves_no_partial_line(tmp_path, monkeypatch):
     log = MetricLog(tmp_path, flush_s=1e9)
     log.metrics({"env_steps": 1})
     log.flush()
@@ -226,7 +226,7 @@ def test_a_failing_write_is_raised_once_and_takes_its_half_line_back(tmp_path, m
     assert (tmp_path / "metrics.jsonl").read_bytes() == b'{"env_steps":1}\n'
 
 
-def test_memory_does_not_grow_with_the_number_of_rows(tmp_path):
+def test_buffered_memory_does_not_grow_with_the_number_of_rows(tmp_path):
     log = MetricLog(tmp_path, flush_s=1e9)
     most = 0
     for step in range(5000):
@@ -237,7 +237,7 @@ def test_memory_does_not_grow_with_the_number_of_rows(tmp_path):
     assert most < 100
 
 
-def test_further_sinks_get_batches_and_are_closed(tmp_path):
+def test_additional_sinks_receive_batches_and_are_closed(tmp_path):
     class Listener:
         def __init__(self) -> None:
             self.batches: list[list[int]] = []
@@ -290,7 +290,7 @@ def test_tensorboard_shows_one_curve_across_a_resume(tmp_path):
     assert steps_in(tmp_path) == list(wanted)
 
 
-def test_a_missing_extra_says_how_to_install_it(tmp_path, monkeypatch):
+def test_a_missing_extra_raises_with_the_install_command(tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "tensorboard"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tensorboard", None)

@@ -41,14 +41,14 @@ def hold_lock(path: Path) -> subprocess.Popen[str]:
     return holder
 
 
-def test_a_new_folder_holds_the_configuration_and_can_be_opened(tmp_path):
+def test_a_new_folder_contains_the_config_and_can_be_opened(tmp_path):
     create(tmp_path / "deep" / "run").close()
     run = RunDir.open(tmp_path / "deep" / "run")
     assert run.config_path.read_text() == 'env = "snake"\n'
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_an_existing_path_is_refused_with_both_ways_out(tmp_path, kind):
+def test_an_existing_path_raises_with_both_alternatives(tmp_path, kind):
     path = tmp_path / "taken"
     path.mkdir() if kind == "folder" else path.write_text("mine")
     with pytest.raises(RunFolderError, match=r"already exists.*--run-dir.*brisk resume"):
@@ -56,13 +56,13 @@ def test_an_existing_path_is_refused_with_both_ways_out(tmp_path, kind):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_place_that_cannot_hold_a_folder_is_said(tmp_path):
+def test_a_path_that_cannot_be_created_raises(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFolderError, match=r"Not a directory.*--run-dir"):
         create(tmp_path / "file" / "run")
 
 
-def test_unnamed_runs_get_different_names_that_tell_what_they_are(tmp_path):
+def test_unnamed_runs_get_distinct_descriptive_names(tmp_path):
     runs = [create(None, env="gym:Cart/Pole", root=tmp_path / "runs") for _ in range(3)]
     names = [run.path.name for run in runs]
     assert len(set(names)) == 3
@@ -72,13 +72,13 @@ def test_unnamed_runs_get_different_names_that_tell_what_they_are(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nothing", "empty"])
-def test_opening_what_is_no_run_says_so(tmp_path, name):
+def test_opening_a_folder_without_a_run_raises(tmp_path, name):
     (tmp_path / "empty").mkdir()
     with pytest.raises(RunFolderError, match=r"run folder.*brisk runs"):
         RunDir.open(tmp_path / name)
 
 
-def test_a_second_writer_is_refused_until_the_first_leaves(tmp_path):
+def test_a_second_writer_raises_until_the_first_releases_the_lock(tmp_path):
     first = create(tmp_path / "run")
     owner = json.loads((first.path / "lock").read_text())
     assert owner["pid"] == os.getpid()
@@ -92,7 +92,7 @@ def test_a_second_writer_is_refused_until_the_first_leaves(tmp_path):
     first.lock().close()
 
 
-def test_another_process_is_refused_and_its_death_frees_the_lock(tmp_path):
+def test_another_process_cannot_lock_until_the_owner_dies(tmp_path):
     create(tmp_path / "run").close()
     holder = hold_lock(tmp_path / "run")
     try:
@@ -116,21 +116,21 @@ def test_without_kernel_locks_the_owner_in_the_file_decides(tmp_path, monkeypatc
     dead.wait()
     host = lock.socket.gethostname()
     monkeypatch.setattr(lock.fcntl, "flock", no_locks)
-    for pid, place, refused in [
+    for pid, place, locked in [
         (os.getppid(), host, True),
         (dead.pid, host, False),
         (dead.pid, "elsewhere", True),
     ]:
         file.write_text(json.dumps({"pid": pid, "host": place}))
         run = RunDir.open(tmp_path / "run")
-        if refused:
+        if locked:
             with pytest.raises(RunFolderError, match=f"process {pid} on {place}"):
                 run.lock()
         else:
             run.lock().close()
 
 
-def test_meta_tells_the_machine_and_every_session(tmp_path):
+def test_meta_describes_the_machine_and_every_session(tmp_path):
     run = create(tmp_path / "run")
     run.begin_session(seed=3, threads=1, exactness="bit-exact", device="cpu")
     begun = run.read_meta()
@@ -151,7 +151,7 @@ def test_meta_tells_the_machine_and_every_session(tmp_path):
     assert meta["start"] == begun["start"]
     assert stopped["exit_reason"] == "sigint"
     assert stopped["env_steps"] == 500
-    assert [trainer["exit_reason"] for trainer in meta["sessions"]] == ["sigint", "finished"]
+    assert [session["exit_reason"] for session in meta["sessions"]] == ["sigint", "finished"]
     assert meta["end"] >= meta["start"]
 
 
@@ -163,7 +163,7 @@ def test_the_commit_of_the_source_is_recorded(tmp_path):
     assert re.fullmatch(r"[0-9a-f]{40,64}", run.read_meta()["git_commit"])
 
 
-def test_status_is_replaced_whole_and_takes_any_number(tmp_path):
+def test_status_is_replaced_atomically_and_accepts_any_number(tmp_path):
     run = create(tmp_path / "run")
     assert run.read_status() == {}
     for step in range(3):
@@ -173,7 +173,7 @@ def test_status_is_replaced_whole_and_takes_any_number(tmp_path):
     assert sorted(os.listdir(run.path)) == ["config.toml", "lock", "status.json"]
 
 
-def test_a_policy_comes_back_with_its_description(tmp_path):
+def test_a_policy_is_loaded_with_its_description(tmp_path):
     run = create(tmp_path / "run")
     for value in (1.0, 2.0):
         weights = State({"w": np.full((2, 3), value, np.float32)}, {"value": value})
@@ -212,7 +212,7 @@ def load_value(run: RunDir) -> int:
 
 
 def save_value_and_die(run: RunDir, value: int, operations: int) -> bool:
-    """Save in a forked child that dies before its k-th file operation; whether it died."""
+    """Save in a forked child that dies before its k-th file operation; returns whether it died."""
     child = os.fork()
     if child == 0:
         left = operations
@@ -229,7 +229,7 @@ def save_value_and_die(run: RunDir, value: int, operations: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-def test_a_policy_is_whole_whenever_its_writer_dies(tmp_path):
+def test_a_policy_is_complete_whenever_its_writer_is_killed(tmp_path):
     seen = []
     died = True
     while died:
@@ -237,7 +237,7 @@ def test_a_policy_is_whole_whenever_its_writer_dies(tmp_path):
         save_value(run, 1)
         died = save_value_and_die(run, 2, operations=len(seen))
         seen.append(load_value(run))
-        # The next writer copes with whatever was left behind, dying or not.
+        # The next writer handles the leftovers, also if it is killed.
         save_value_and_die(run, 3, operations=4)
         assert load_value(run) == seen[-1]
         save_value(run, 4)
