@@ -2,5 +2,5 @@ from __future__ import annotations
 
 import torch
 
-# Threads that wait for others by spinning take the cores from tests that run beside them.
+# Spinning threads take cores from tests that run at the same time.
 torch.set_num_threads(1)

@@ -36,7 +36,7 @@ ROUNDING = {"float32": 1e-5, "float64": 1e-10}
 
 @contextmanager
 def precision(dtype: str) -> Iterator[None]:
-    """Whatever is built within computes in this type."""
+    """A context in which algorithms are built with this dtype."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(getattr(torch, dtype))
     try:
@@ -46,7 +46,7 @@ def precision(dtype: str) -> Iterator[None]:
 
 
 def in_precision(batch: Batch | Minibatch, dtype: str) -> Batch | Minibatch:
-    """The same batch with all its float32 numbers in this type."""
+    """The same batch with all its float32 arrays in this dtype."""
     names = [name for name in batch.__slots__ if isinstance(getattr(batch, name), np.ndarray)]
     arrays = {name: getattr(batch, name) for name in names}
     return replace(
@@ -56,7 +56,7 @@ def in_precision(batch: Batch | Minibatch, dtype: str) -> Batch | Minibatch:
 
 
 def distance(got: Tensor, expected: Tensor) -> float:
-    """The largest difference, relative to the number itself and to the largest of all.
+    """The largest difference, relative to the element itself and to the largest element.
 
     Where everything cancels, what is left are roundings of terms that are about 1.
     """
@@ -98,7 +98,7 @@ def value_gradient(algo: DQN, batch: Batch, k: int = 0) -> tuple[Tensor, Tensor]
 def policy_gradient(
     agent: PPO, batch: Minibatch, advantage: np.ndarray
 ) -> tuple[Tensor, PolicyTerms]:
-    """The flat gradient of a minibatch's mean loss, and the loss's parts."""
+    """The flat gradient of a minibatch's mean loss, and the terms of the loss."""
     parts, config = agent.model, agent.config
     mask = None if batch.mask is None else torch.from_numpy(batch.mask)
     obs, action, old_log_prob, weight, old_value, returns = (
@@ -118,7 +118,7 @@ def policy_gradient(
 
 
 def chances(parts, out: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Log probabilities and entropies in the type of the outputs, written out."""
+    """Log probabilities and entropies in the dtype of the outputs, written out."""
     log_prob, entropy = torch.zeros(len(out)), torch.zeros(len(out))
     begin = 0
     for d, size in enumerate(parts.distribution.sizes):

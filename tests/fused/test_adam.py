@@ -38,7 +38,7 @@ def test_it_equals_torchs_adam_over_a_thousand_steps(dtype, rounding, max_norm):
         adam = torch.optim.Adam([theirs], lr=1e-2, eps=1e-8)
         generator = torch.Generator().manual_seed(2)
         for k in range(1000):
-            # Directions that turn slowly, of sizes from 0.01 to 100 and of exactly 0 for some.
+            # Slowly changing gradients of sizes from 0.01 to 100, some of them exactly 0.
             gradient = torch.randn(len(theirs), generator=generator) + torch.sin(theirs.detach())
             gradient *= 10.0 ** (k % 5 - 2)
             gradient[:5] = 0

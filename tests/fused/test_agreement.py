@@ -27,7 +27,7 @@ def batch_for(algo, updates: int, seed: int):
 
 
 def apart(first: np.ndarray, second: np.ndarray, start: np.ndarray) -> float:
-    """The largest difference between two ends, as a share of the way to them."""
+    """The largest difference between two results, relative to the distance from the start."""
     way = float(np.abs(first - start).mean())
     assert way > 1e-4
     return float(np.abs(first - second).max()) / way
@@ -101,7 +101,7 @@ def test_a_hundred_policy_updates_agree_within_rounding(preset, space):
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 def test_engines_may_take_turns_within_a_run(preset):
-    """Parameters and optimizer are shared by memory, so nothing is handed over."""
+    """Both engines share the memory of parameters and optimizer."""
     plain, mixed = values_of(preset, "torch"), values_of(preset, "auto")
     assert mixed.engines.candidates == ("fused", "torch")
     start = transitions.parameters(plain)

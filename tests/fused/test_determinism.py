@@ -89,7 +89,7 @@ def test_halves_of_a_batch_do_not_depend_on_the_thread_that_computes_them(preset
 
 @contextmanager
 def a_partner_of(engine, batch):
-    """A thread that lends updates a hand until they are done."""
+    """A thread that helps with updates until they are done."""
     end = np.zeros(1, np.int64)
     engine.freeze_actor(batch)
     partner = threading.Thread(target=engine.help_until, args=(batch, (end, 0, 1)))
@@ -105,7 +105,7 @@ def a_partner_of(engine, batch):
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 def test_a_second_thread_follows_what_is_loaded(preset):
-    """Its copy of network and optimizer is of another run until then."""
+    """Its replica of network and optimizer is out of date until then."""
     config = transitions.small(**{**DQN_PRESETS[preset], "target_every": 7})
     env = transitions.spec()
     original, restored = (

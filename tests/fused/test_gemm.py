@@ -100,7 +100,7 @@ def test_a_product_of_any_shape_equals_numpys(
     size = 1 + np.abs(a).astype(np.float64) @ np.abs(b)
     inside = out.offset + np.arange(rows)[:, None] * out.stride + np.arange(wide)
     assert (np.abs(out.data[inside] - exact) <= ROUNDING[dtype] * size).all()
-    # What is around the block stays as it was.
+    # Elements around the block are unchanged.
     before[inside] = out.data[inside]
     assert np.array_equal(out.data, before, equal_nan=True)
 
@@ -253,7 +253,7 @@ def test_a_transposed_matrix_of_any_shape_equals_numpys_and_nothing_else_is_writ
 
 
 def test_compiled_strips_have_different_names():
-    """Kernels cached by different processes are linked by name: equal ones would be mixed up."""
+    """Kernels cached by different processes are linked by name: equal names would be confused."""
     strips = (
         kernels._wide_strip,
         kernels._strip_of_one,

@@ -121,14 +121,14 @@ def test_buffers_of_layers_never_overlap_and_rows_are_whole_vectors(widths, inpu
 
 def test_a_source_of_several_layers_receives_the_sum_of_their_gradients():
     _, net, _ = build((8, 8), 4, 3)
-    # Backwards, the value head comes first and begins the sum; observations receive nothing.
+    # In backpropagation the value head comes first and overwrites; observations get no gradient.
     assert net.layers[:, structs.INPUT_GRADIENT].tolist() == [
         structs.NO_GRADIENT,
         structs.OVERWRITE,
         structs.ACCUMULATE,
         structs.OVERWRITE,
     ]
-    # The advantage head is the last to hand down, so it goes on to before the activation.
+    # The advantage head comes last, so it applies the gradient of the activation.
     assert net.layers[:, structs.SOURCE_ACTIVATION].tolist() == [LINEAR, RELU, RELU, LINEAR]
 
 

@@ -80,7 +80,7 @@ def best_of(call: Callable[[], object]) -> float:
 
 
 def test_moments_that_have_decayed_to_denormals_do_not_slow_an_update():
-    """Weights of 0 leave every gradient 0, so that moments go on decaying."""
+    """Weights of 0 make every gradient 0, so that moments keep decaying."""
     env = transitions.spec(shape=(11,))
     algo = transitions.make(
         transitions.small(net=(128, 128), prioritized=True), env, engine="fused"
@@ -111,7 +111,7 @@ def test_denormals_are_flushed_within_an_update_and_not_beyond():
 
 
 def test_ten_thousand_updates_take_the_same_time_from_first_to_last():
-    """Half of the inputs fall silent after the first blocks: their moments decay to nothing."""
+    """Half of the inputs are 0 after the first blocks, so that their moments decay to 0."""
     env = transitions.spec(shape=(16,))
     algo = transitions.make(
         transitions.small(net=(64, 64), max_grad_norm=10.0), env, engine="fused"

@@ -19,7 +19,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 
 
 def pair(*, inputs=5, widths=(7, 9), activation="tanh", shared=False, continuous=False, dtype=None):
-    """A network, its flat parameters, and what computes it in fewer operations."""
+    """A network, its flat parameters, and its DenseActorCritic."""
     options = ActorCriticOptions(
         body=BodyOptions("mlp", widths, (), activation),
         shared=shared,

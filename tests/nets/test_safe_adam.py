@@ -20,7 +20,7 @@ class Elsewhere(Compute):
 
 
 class InFloat16(Elsewhere):
-    """The CPU, treated as a device whose gradients vanish without a scaled loss."""
+    """The CPU, treated as a device whose gradients underflow without a scaled loss."""
 
     scales_loss = True
 

@@ -37,7 +37,7 @@ def test_the_best_product_is_the_machines_rate_and_is_named(quick: Calibration) 
 
 
 def test_no_work_is_optimized_away(quick: Calibration) -> None:
-    # A loop that the compiler saw through would seem to be thousands of times as fast as this.
+    # A loop that the compiler removed would seem thousands of times as fast as this.
     assert quick.gflops < 10_000
 
 

@@ -35,7 +35,7 @@ def test_the_time_per_repetition_is_found(each_s: float) -> None:
 
 
 def test_the_fastest_slice_counts() -> None:
-    # The first call only makes ready.
+    # The first call is a warm-up.
     bench = Bench(0.01, [50.0, 3.0, 1.5, 4.0, 2.0])
     found = best_seconds(bench.work, budget_s=0.09, clock=bench.clock)
     assert found == pytest.approx(0.015)
