@@ -1,4 +1,4 @@
-"""What a trainer may ask of a memory: of any, of one that replays, of one that holds rollouts."""
+"""The interfaces of memories: replay buffers and rollout buffers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Memory(ChunkSource, Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes committed when the memory was built."""
+        """Bytes allocated when the memory was built."""
         ...
 
     @property
     def has_room(self) -> Bools:
-        """(N,): environments whose next transition there is room for."""
+        """(N,): whether there is room for the environment's next transition."""
         ...
 
     def write(
@@ -44,25 +44,29 @@ class Memory(ChunkSource, Protocol):
         after: StepBuffers,
         ids: Ints | None = None,
     ) -> None:
-        """Append one transition per env: `before` led to `decision`, which led to `after`.
+        """Append one transition per env.
 
-        With `ids` (M,) the first M rows of the buffers belong to these envs.
+        Args:
+            before: The observations and masks acted on.
+            decision: The actions.
+            after: The rewards, ends and next observations.
+            ids: (M,) envs of the first M rows of the buffers; all envs if None.
         """
         ...
 
     def truncate_episodes(self, now: StepBuffers) -> None:
-        """End the episodes under way: each env's last transition is truncated at `now`.
+        """Mark each env's last transition as truncated, with `now` as the final observation.
 
-        For environments that are about to begin new episodes of their own accord.
+        Needed before the environments are reset in the middle of an episode.
         """
         ...
 
     def clear(self) -> None:
-        """Forget everything; what follows is what a newly built memory would do."""
+        """Remove all data; the memory then behaves like a newly built one."""
         ...
 
     def state(self) -> State:
-        """What the chunks do not hold; copies."""
+        """Everything that is not in the chunks; copies."""
         ...
 
     def load_state(self, state: State) -> None:
@@ -71,14 +75,14 @@ class Memory(ChunkSource, Protocol):
 
 
 class ReplayMemory(Memory, Protocol):
-    """Hands out transitions in any order, again and again."""
+    """A replay buffer: transitions are sampled in any order, and several times."""
 
     wants_feedback: bool
-    """Whether the errors of one update should be known before the next batch is drawn."""
+    """Whether the errors of an update must be passed to `feedback` before the next `sample`."""
 
     @property
     def capacity(self) -> int:
-        """Transitions the memory has room for."""
+        """Transitions that the memory holds at most."""
         ...
 
     @property
@@ -87,7 +91,7 @@ class ReplayMemory(Memory, Protocol):
         ...
 
     def can_sample(self, batch_size: int) -> bool:
-        """Whether there is enough for batches of this size."""
+        """Whether there are enough transitions for batches of this size."""
         ...
 
     def sample(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
@@ -108,38 +112,38 @@ class ReplayMemory(Memory, Protocol):
         ...
 
     def feedback(self, out: Batch, updates: int, errors: Floats) -> None:
-        """Tell the errors (K, B) of the first `updates` batches that `sample` put into `out`."""
+        """Report the TD errors (K, B) of the first `updates` batches of `out`."""
         ...
 
 
 class RolloutMemory(Memory, Protocol):
-    """Hands out whole rollouts once they are full."""
+    """A rollout buffer: T steps of N environments, learned from when they are complete."""
 
     def next_slot(self) -> StepSlot:
-        """Where the next step of all environments is to be written."""
+        """The buffers that the next step of all environments is written to."""
         ...
 
     def advance(self) -> None:
-        """The row that `row` gave has been written."""
+        """Go on to the next slot, after the one from `next_slot` has been written."""
         ...
 
     @property
     def reuses(self) -> bool:
-        """Whether rollouts are learnt from again beside newer ones."""
+        """Whether past rollouts are learned from again."""
         ...
 
     def rollouts(self) -> list[Rollout]:
-        """What there is to learn from, the newest first."""
+        """The rollouts to learn from, the newest first."""
         ...
 
-    def shuffle(self, rng: np.random.Generator, parts: int) -> None:
-        """Deal all steps of the rollouts out to so many equal parts at random."""
+    def shuffle(self, rng: np.random.Generator, minibatches: int) -> None:
+        """Assign all steps of the rollouts to `minibatches` equal minibatches at random."""
         ...
 
     def minibatch(self, k: int) -> Minibatch:
-        """The k-th part of what was dealt last, in views of the memory."""
+        """The k-th minibatch of the last shuffle; views of the memory."""
         ...
 
     def next_rollout(self) -> None:
-        """Begin a new rollout where the full one ended."""
+        """Begin a new rollout with the last observations of the complete one."""
         ...

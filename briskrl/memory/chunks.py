@@ -1,4 +1,4 @@
-"""Saving a ring as chunks of rows, so that a checkpoint costs what changed since the last one."""
+"""A replay ring as chunks of rows, so that a checkpoint writes only what has changed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from briskrl.memory.kernels.ring import TRUNCATED
 from briskrl.memory.ring import Ring
 
 TARGET_BYTES = 8 << 20
-"""Size that a chunk stays under unless one row is larger: small enough to rewrite, large enough to
+"""Upper limit of a chunk's size, unless one row is larger: small enough to rewrite, large enough to
 keep the number of files low."""
 
 
 class RingChunks:
-    """The chunks of a ring of `num_rows` rows by `num_envs` envs: neighbouring rows each."""
+    """Chunks of consecutive rows of a ring of `num_rows` rows by `num_envs` envs."""
 
     def __init__(self, ring: Ring, *, num_rows: int, num_envs: int) -> None:
         self._ring = ring
@@ -27,12 +27,13 @@ class RingChunks:
         """Rows per chunk, a power of two; the last chunk may have fewer."""
         self._first_row: Ints = np.arange(0, num_rows, self.rows)
         self.base: Ints = np.zeros(len(self._first_row), np.int64)
-        """(C,): where the versions start counting."""
+        """(C,): offset of the versions."""
 
     def versions(self, counts: Ints) -> Ints:
-        """(C,) base plus the transitions ever written into each chunk, from those of each env (N,).
+        """Versions (C,): base plus the number of transitions ever written to each chunk.
 
-        Rows are written in order, so the hot path need not count them chunk by chunk.
+        Rows are written in order, so the number follows from the writes of each env (N,), and the
+        hot path does not have to count per chunk.
         """
         laps, rest = np.divmod(counts, self._num_rows)
         rows = np.minimum(self.rows, self._num_rows - self._first_row)
@@ -41,19 +42,19 @@ class RingChunks:
         return total
 
     def names(self, counts: Ints) -> dict[str, int]:
-        """Versions by name of the chunks that hold data."""
+        """Names and versions of the chunks that hold data."""
         number = -(-self.filled(counts) // self.rows)
         return {f"chunk_{i:05d}": int(v) for i, v in enumerate(self.versions(counts)[:number])}
 
     def filled(self, counts: Ints) -> int:
-        """Rows that hold a transition of any env."""
+        """Number of rows that hold a transition of any env."""
         return min(int(counts.max()), self._num_rows)
 
     def read(self, name: str, counts: Ints) -> dict[str, Array]:
         """Views of a chunk's slots in rows that hold data.
 
-        Final observations come as copies with the slots they belong to (`final_slot`), because only
-        truncated transitions have one.
+        Final observations are copies, with the slots they belong to (`final_slot`), because only
+        truncated transitions have them.
         """
         start, stop = self._slots(name)
         stop = min(stop, self.filled(counts) * self._num_envs)
@@ -65,7 +66,7 @@ class RingChunks:
         return arrays
 
     def load(self, name: str, arrays: Mapping[str, Array]) -> None:
-        """Put back what `read` gave.
+        """Restore what `read` returned.
 
         Raises:
             ValueError: The arrays do not belong to this chunk of a ring of this shape.
@@ -89,7 +90,7 @@ class RingChunks:
                 array[slots] = arrays[key]
 
     def _slots(self, name: str) -> tuple[int, int]:
-        """First slot of a chunk and the one past its last."""
+        """First slot of a chunk, and the slot after its last."""
         prefix, _, digits = name.partition("_")
         if prefix != "chunk" or not digits.isdecimal() or int(digits) >= len(self.base):
             raise ValueError(f"This memory has no chunk {name!r}.")

@@ -1,4 +1,4 @@
-"""Batches rebuilt from codes: what a memory keeps instead of whole observations and masks."""
+"""Batches decoded from codes, which a replay buffer may store instead of observations."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import numpy as np
 from briskrl.core.types import Array, Batch, ObsCodec, StepBuffers
 
 
-class Coding:
-    """Where gathered codes lie until they are rebuilt, right into the batch they belong to."""
+class CodecBuffers:
+    """Buffers for gathered codes, and their decoding into the batch."""
 
     def __init__(self, codec: ObsCodec, code_words: int) -> None:
         self._codec = codec
         self._codes = np.zeros((2, 0, 0, code_words), np.uint64)
 
-    def room(self, out: Batch) -> tuple[Array, Array]:
-        """Codes (K, B, W) of obs and next_obs, to be filled before `decode`."""
+    def buffers(self, out: Batch) -> tuple[Array, Array]:
+        """Buffers (K, B, W) for the codes of obs and next_obs, to be filled before `decode`."""
         _, _, _, words = self._codes.shape
         if self._codes.shape[1:3] != out.index.shape:
             self._codes = np.zeros((2, *out.index.shape, words), np.uint64)
         return self._codes[0], self._codes[1]
 
     def decode(self, updates: int, out: Batch) -> None:
-        """Rebuild observations and masks of the first `updates` batches."""
+        """Decode observations and masks of the first `updates` batches into `out`."""
         count = updates * out.index.shape[1]
         now, after = (codes.reshape(-1, codes.shape[2])[:count] for codes in self._codes)
         self._codec.decode_into(now, _flat(out.obs)[:count], None)
@@ -34,10 +34,10 @@ def codes_of(buffers: StepBuffers) -> Array:
     """The codes (N, W) of step buffers.
 
     Raises:
-        ValueError: There are none.
+        ValueError: The buffers have no codes.
     """
     if buffers.code is None:
-        raise ValueError("This memory keeps codes, but the step buffers carry none.")
+        raise ValueError("This memory stores codes, but the step buffers have none.")
     return buffers.code
 
 

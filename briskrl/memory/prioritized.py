@@ -1,7 +1,6 @@
-"""Prioritized replay (Schaul 2016): transitions are drawn by a power of their last error.
+"""Prioritized experience replay (Schaul 2016, https://arxiv.org/abs/1511.05952).
 
-It is a ReplayBuffer that chooses its slots with a sum tree; storage, n-step returns and chunks are
-those of the buffer.
+It stores transitions in a ReplayBuffer and chooses the slots to sample with a sum tree.
 """
 
 from __future__ import annotations
@@ -28,28 +27,27 @@ from briskrl.memory.kernels.prioritized_sampling import PrioritizedSampler
 from briskrl.memory.replay import ReplayBuffer
 
 ERROR_OFFSET = 1e-6
-"""Added to every error, so that a transition without one can still be drawn."""
+"""Added to every absolute TD error, so that all transitions can be sampled."""
 FIRST_PRIORITY = 1.0
-"""Priority of new transitions as long as no error is known."""
+"""Priority of new transitions before the first error is known."""
 
 
 class PrioritizedReplay:
-    """The last transitions of N environments, drawn with probability p / sum(p), p = error**alpha.
+    """The last transitions of N environments, sampled in proportion to error**alpha.
 
-    A transition enters with the largest priority so far when it becomes complete. The tree is an
-    exact function of its leaves (every node is the sum of its two children), so the leaves are all
-    that has to be saved.
+    A transition gets the largest priority so far when its n-step window is complete. Only the
+    leaves of the sum tree are saved: they determine all other nodes exactly.
 
     Args:
-        spec: What the environments look like.
+        spec: Observations and actions of the environments.
         num_envs: N.
         capacity: Transitions to hold; rounded as in ReplayBuffer.
         n_step: Rewards summed before bootstrapping.
         gamma: Discount per step.
-        alpha: How strongly errors shape the sampling; 0 is uniform.
-        beta: Strength of the importance correction at the first write.
-        beta_steps: Transitions written until it has risen linearly to 1; if absent, the attribute
-            `beta` is left to whoever samples.
+        alpha: Exponent of the errors; 0 is uniform.
+        beta: Exponent of the importance weights at the first write.
+        beta_steps: Transitions over which beta rises linearly to 1; if None, the caller may set
+            the attribute `beta`.
         codec: As in ReplayBuffer.
     """
 
@@ -78,7 +76,7 @@ class PrioritizedReplay:
         )
         self.alpha = float(alpha)
         self.beta = float(beta)
-        """Strength of the importance correction in the next sample."""
+        """Exponent of the importance weights in the next sample."""
         self._first_beta = self.beta
         self._beta_steps = beta_steps
         self._written = 0
@@ -89,7 +87,7 @@ class PrioritizedReplay:
 
     @property
     def capacity(self) -> int:
-        """Transitions the ring has room for, after rounding up."""
+        """Transitions that the ring holds at most, after rounding up."""
         return self._replay.capacity
 
     @property
@@ -99,21 +97,21 @@ class PrioritizedReplay:
 
     @property
     def nbytes(self) -> int:
-        """Bytes committed when the memory was built, tree included."""
+        """Bytes allocated at construction, with the tree."""
         return self._replay.nbytes + self._tree.nbytes
 
     @property
     def has_room(self) -> Bools:
-        """(N,): a ring has room for everybody's next transition."""
+        """(N,): always True, as old transitions are overwritten."""
         return self._replay.has_room
 
     @property
     def priorities(self) -> NDArray[np.float64]:
-        """(S,) priority of every slot, 0 where nothing can be sampled; a view of the tree."""
+        """(S,) priority of every slot, 0 if it cannot be sampled; a view of the tree."""
         return self._tree[self._num_leaves : self._num_leaves + self.capacity]
 
     def can_sample(self, batch_size: int) -> bool:
-        """Whether `batch_size` transitions, or as many as there can ever be, are there."""
+        """Whether `batch_size` transitions, or as many as there can ever be, can be sampled."""
         return self._replay.can_sample(batch_size)
 
     def write(
@@ -126,7 +124,7 @@ class PrioritizedReplay:
         """Append one transition per env; arguments and errors as in ReplayBuffer.write."""
         replay = self._replay
         replay.write(before, decision, after, ids)
-        ids = replay.everyone if ids is None else ids
+        ids = replay.all_envs if ids is None else ids
         sum_tree.admit(
             self._tree, replay.cursor, ids, replay.num_rows, replay.n_step, self._largest
         )
@@ -136,7 +134,7 @@ class PrioritizedReplay:
             self.beta = self._first_beta + (1.0 - self._first_beta) * share
 
     def sample(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
-        """Fill the first `updates` batches of `out`, one transition from each B-th of the total.
+        """Fill the first `updates` batches of `out`, stratified: one from each B-th of the total.
 
         Raises:
             ValueError: Nothing can be sampled yet, or `out` has room for fewer updates.
@@ -146,9 +144,9 @@ class PrioritizedReplay:
         self._replay.gather(updates, out)
 
     def feedback(self, out: Batch, updates: int, errors: Floats) -> None:
-        """Set the priorities of the first `updates` batches from their errors (K, B).
+        """Set the priorities of the first `updates` batches from their TD errors (K, B).
 
-        Where a transition occurs twice its last error counts; non-finite errors change nothing.
+        If a transition occurs twice, its last error counts. Non-finite errors change nothing.
 
         Raises:
             ValueError: There are fewer errors than transitions.
@@ -162,10 +160,10 @@ class PrioritizedReplay:
     def sampler(
         self, rng: np.random.Generator, updates: int, out: Batch
     ) -> PrioritizedSampler | None:
-        """What compiled code needs to do what `sample` and `feedback` do, update by update.
+        """What compiled code needs to do `sample` and `feedback` itself, update by update.
 
-        It has to be handed back to `cancel` afterwards. None if observations are kept as codes,
-        which only their codec can read.
+        Pass it to `sync_back` afterwards. None if observations are stored as codes, which only
+        their codec can decode.
         """
         views = self._replay.views(out)
         if views is None:
@@ -183,18 +181,18 @@ class PrioritizedReplay:
             **views,
         )
 
-    def sync_back(self, source: PrioritizedSampler) -> None:
-        """Take notice of what was done with a source."""
-        self._largest = float(source.largest[0])
+    def sync_back(self, sampler: PrioritizedSampler) -> None:
+        """Take over what compiled code has changed in a sampler."""
+        self._largest = float(sampler.largest[0])
 
     def truncate_episodes(self, now: StepBuffers) -> None:
-        """End the episodes under way: each env's last transition is truncated at `now`."""
+        """Mark each env's last transition as truncated, with `now` as the final observation."""
         self._replay.truncate_episodes(now)
 
     def clear(self) -> None:
-        """Forget everything; what follows is what a newly built memory would do.
+        """Remove all data; the memory then behaves like a newly built one.
 
-        The tree has to be zeroed, because stale leaves would count in its sums; the ring is left.
+        The tree has to be zeroed, because stale leaves would count in its sums.
         """
         self._replay.clear()
         self._tree.fill(0)
@@ -231,5 +229,5 @@ class PrioritizedReplay:
         return self._replay.read_chunk(name)
 
     def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
-        """Put back what read_chunk gave."""
+        """Restore what `read_chunk` returned."""
         self._replay.load_chunk(name, arrays)

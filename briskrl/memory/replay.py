@@ -1,4 +1,4 @@
-"""Ring replay: batched writes, uniform sampling, n-step returns put together when they are read."""
+"""The uniform replay buffer: batched writes; n-step returns are computed when sampling."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from briskrl.core.types import (
     StepBuffers,
 )
 from briskrl.memory.chunks import RingChunks
-from briskrl.memory.codec_buffers import Coding, codes_of
+from briskrl.memory.codec_buffers import CodecBuffers, codes_of
 from briskrl.memory.kernels import ring as ring_kernels
 from briskrl.memory.ring import Ring
 
 MAX_BOUND = 8
-"""Sets of step buffers whose arguments are remembered; a collector uses two."""
+"""Sets of step buffers whose kernel arguments are cached; a collector uses two."""
 
 
 class ReplayBuffer:
-    """The last transitions of N environments, every one that can be sampled equally likely.
+    """The last transitions of N environments, sampled uniformly with replacement.
 
-    Env e's k-th transition lies in row k % T of column e. It can be sampled once transition
-    k + n_step of that env is written, because the observation its window ends in is stored there,
-    and until it is overwritten.
+    The k-th transition of env e is stored in row k % T of column e. It can be sampled as soon as
+    transition k + n_step of that env is written, which holds the observation at the end of its
+    n-step window, and until it is overwritten.
 
     Args:
-        spec: What the environments look like.
+        spec: Observations and actions of the environments.
         num_envs: N.
         capacity: Transitions to hold; rounded up to T whole rows of N, at least n_step + 2 of them.
         n_step: Rewards summed before bootstrapping.
         gamma: Discount per step.
-        codec: Keeps the codes of observations and masks alone, and rebuilds both when sampling.
+        codec: If given, codes are stored instead of observations and masks, and decoded by it when
+            transitions are sampled.
     """
 
     wants_feedback = False
@@ -64,7 +65,7 @@ class ReplayBuffer:
         self.num_rows = max(-(-capacity // num_envs), n_step + 2)
         self.n_step = n_step
         self.gamma = float(gamma)
-        self._coding = None if codec is None else Coding(codec, spec.code_words)
+        self._codec_buffers = None if codec is None else CodecBuffers(codec, spec.code_words)
         self.ring = Ring.allocate(spec, self.num_rows * num_envs, coded=codec is not None)
         self.cursor: Ints = np.zeros((2, num_envs), np.int64)
         """(2, N): next row and number of writes of every env."""
@@ -75,8 +76,8 @@ class ReplayBuffer:
         self._chunks = RingChunks(self.ring, num_rows=self.num_rows, num_envs=num_envs)
         self._versions_seen = False
         self._size = 0
-        self.everyone: Ints = np.arange(num_envs, dtype=np.int64)
-        """(N,): the ids that stand for all envs."""
+        self.all_envs: Ints = np.arange(num_envs, dtype=np.int64)
+        """(N,): the ids of all envs."""
         self._accepts: Bools = np.ones(num_envs, np.bool_)
         self._scratch: Ints = np.zeros(num_envs, np.int64)
         self._ids_seen: Bools = np.zeros(num_envs, np.bool_)
@@ -87,7 +88,7 @@ class ReplayBuffer:
 
     @property
     def capacity(self) -> int:
-        """Transitions the ring has room for, after rounding up."""
+        """Transitions that the ring holds at most, after rounding up."""
         return self.num_rows * self.num_envs
 
     @property
@@ -97,19 +98,19 @@ class ReplayBuffer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes committed when the memory was built; final observations come on top when used."""
+        """Bytes allocated at construction; pages of final observations are added when used."""
         return sum(array.nbytes for array in self.ring.dense.values())
 
     @property
     def has_room(self) -> Bools:
-        """(N,): a ring has room for everybody's next transition."""
+        """(N,): always True, as old transitions are overwritten."""
         return self._accepts
 
     def can_sample(self, batch_size: int) -> bool:
-        """Whether `batch_size` transitions, or as many as there can ever be, are there.
+        """Whether `batch_size` transitions, or as many as there can ever be, can be sampled.
 
-        The newest n_step transitions of each env cannot be sampled, so a batch as large as the
-        capacity would otherwise be waited for in vain.
+        The newest n_step transitions of each env cannot be sampled, so there are never as many as
+        the capacity.
         """
         largest = self.num_envs * (self.num_rows - self.n_step)
         return self._size >= max(1, min(batch_size, largest))
@@ -124,11 +125,11 @@ class ReplayBuffer:
         """Append one transition per env.
 
         Args:
-            before: Gives the observations and masks acted on.
-            decision: Gives the actions.
-            after: Gives rewards, ends and final observations.
-                These records must keep their arrays: a record seen before is not looked at again.
-            ids: (M,) distinct envs that the first M rows of the buffers belong to; all if absent.
+            before: The observations and masks acted on.
+            decision: The actions.
+            after: The rewards, ends and final observations. The fields of these three records must
+                not be assigned new arrays, because kernel arguments are cached by record.
+            ids: (M,) distinct envs of the first M rows of the buffers; all envs if None.
 
         Raises:
             ValueError: The buffers or ids do not fit this memory; nothing has been written.
@@ -137,12 +138,14 @@ class ReplayBuffer:
             arguments = self._arguments(before, decision, after, self._check_ids(ids))
         else:
             arguments = self._bound_arguments(before, decision, after)
-        if self._coding is not None and after.truncated.any():
-            raise ValueError("Truncated episodes cannot be kept as codes: their ends have none.")
+        if self._codec_buffers is not None and after.truncated.any():
+            raise ValueError(
+                "Truncated episodes cannot be stored as codes: final observations have none."
+            )
         self._size += ring_kernels.write_rows(*arguments)
 
     def sample(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
-        """Fill the first `updates` batches of `out`, drawing with replacement.
+        """Fill the first `updates` batches of `out`, with replacement.
 
         Raises:
             ValueError: Nothing can be sampled yet, or `out` has room for fewer updates.
@@ -160,7 +163,7 @@ class ReplayBuffer:
         self.gather(updates, out)
 
     def feedback(self, out: Batch, updates: int, errors: Floats) -> None:
-        """Errors change nothing here."""
+        """Nothing to do: sampling is uniform."""
 
     def sampler(self, rng: np.random.Generator, updates: int, out: Batch) -> None:
         """Uniform batches do not depend on updates, so they are sampled beforehand."""
@@ -169,13 +172,13 @@ class ReplayBuffer:
         """There are no samplers."""
 
     def draw(self, rng: np.random.Generator, updates: int, out: Batch) -> NDArray[np.float64]:
-        """Numbers in [0, 1) for `updates` batches, (K, B), valid until the next call.
+        """Uniform numbers (K, B) in [0, 1) for `updates` batches, valid until the next call.
 
         Raises:
             ValueError: Nothing can be sampled yet, or `out` has room for fewer updates.
         """
         if self._size == 0:
-            raise ValueError("The memory holds no complete transition yet; ask can_sample first.")
+            raise ValueError("The memory holds no complete transition yet; check can_sample first.")
         if not 0 <= updates <= len(out.index):
             raise ValueError(f"Room for {len(out.index)} updates, not for {updates}.")
         if self._draws.shape != out.index.shape:
@@ -184,15 +187,15 @@ class ReplayBuffer:
         return self._draws
 
     def gather(self, updates: int, out: Batch) -> None:
-        """Fill the first `updates` batches with the transitions that `out.index` names.
+        """Fill the first `updates` batches with the transitions at `out.index`.
 
-        The indices must be those of transitions that can be sampled.
+        All of them must be transitions that can be sampled.
         """
-        ring, coding = self.ring, self._coding
-        if coding is None:
+        ring, codec_buffers = self.ring, self._codec_buffers
+        if codec_buffers is None:
             obs, next_obs = _batches_of(out.obs, ring.obs), _batches_of(out.next_obs, ring.obs)
         else:
-            obs, next_obs = coding.room(out)
+            obs, next_obs = codec_buffers.buffers(out)
         ring_kernels.gather(
             self._packed_ring,
             updates,
@@ -204,12 +207,12 @@ class ReplayBuffer:
             out.discount,
             self._mask_out(out),
         )
-        if coding is not None:
-            coding.decode(updates, out)
+        if codec_buffers is not None:
+            codec_buffers.decode(updates, out)
 
     def views(self, out: Batch) -> dict[str, Array] | None:
-        """The fields of `out` as `gather` fills them; None if codes have to be decoded."""
-        if self._coding is not None:
+        """The fields of `out` as arrays for kernels; None if codes have to be decoded."""
+        if self._codec_buffers is not None:
             return None
         ring = self.ring
         return {
@@ -222,7 +225,7 @@ class ReplayBuffer:
         }
 
     def truncate_episodes(self, now: StepBuffers) -> None:
-        """End the episodes under way: each env's last transition is truncated at `now`."""
+        """Mark each env's last transition as truncated, with `now` as the final observation."""
         ring = self.ring
         envs = np.flatnonzero(self._counts)
         rows = (self.cursor[ring_kernels.HEAD, envs] - 1) % self.num_rows
@@ -235,11 +238,11 @@ class ReplayBuffer:
             ring.final_mask[slots] = self._mask_of(now.mask, self.num_envs)[envs]
 
     def clear(self) -> None:
-        """Forget everything; what follows is what a newly built memory would do.
+        """Remove all data; the memory then behaves like a newly built one.
 
         The ring keeps its stale contents: a slot is read only after it was written again. Chunk
-        versions start again from 0 unless somebody has seen them, who could then mistake new data
-        for old.
+        versions start again from 0 unless they were read, because a checkpoint could then take new
+        data for old.
         """
         if self._versions_seen:
             self._chunks.base[...] = self._chunks.versions(self._counts)
@@ -280,7 +283,7 @@ class ReplayBuffer:
         return self._chunks.read(name, self._counts)
 
     def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
-        """Put back what read_chunk gave.
+        """Restore what `read_chunk` returned.
 
         Raises:
             ValueError: The arrays do not belong to this chunk of a memory of this shape.
@@ -290,14 +293,14 @@ class ReplayBuffer:
     def _bound_arguments(
         self, before: StepBuffers, decision: Decision, after: StepBuffers
     ) -> tuple[Any, ...]:
-        """The arguments of a write for all envs, prepared once for buffers that come again."""
+        """The cached kernel arguments of a write for all envs."""
         key = (id(before), id(decision), id(after))
         found = self._bound.get(key)
         if found is None:
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
-            arguments = self._arguments(before, decision, after, self.everyone)
-            # The buffers are kept with the arguments: their ids mean them as long as they live.
+            arguments = self._arguments(before, decision, after, self.all_envs)
+            # Keep the buffers alive: their ids are unique only as long as they are.
             found = self._bound[key] = (arguments, (before, decision, after))
         return found[0]
 
@@ -319,13 +322,13 @@ class ReplayBuffer:
         )
 
     def _check_ids(self, ids: Ints | None) -> Ints:
-        """The envs a write is for: `ids`, or all of them.
+        """The envs of a write: `ids`, or all of them.
 
         Raises:
-            ValueError: An id is out of range or there twice.
+            ValueError: An id is out of range or occurs twice.
         """
         if ids is None:
-            return self.everyone
+            return self.all_envs
         if not ring_kernels.ids_are_distinct(ids, self._ids_seen):
             raise ValueError(f"ids must be distinct and from 0 to {self.num_envs - 1}.")
         return ids
@@ -339,15 +342,15 @@ class ReplayBuffer:
         }
 
     def _obs_of(self, buffers: StepBuffers) -> Array:
-        """What the ring keeps of observations."""
-        return buffers.obs if self._coding is None else codes_of(buffers)
+        """What the ring stores of observations: themselves or their codes."""
+        return buffers.obs if self._codec_buffers is None else codes_of(buffers)
 
     def _final_obs_of(self, buffers: StepBuffers) -> Array:
-        """Codes have no final form; a stand-in, as no episode is truncated."""
-        return buffers.final_obs if self._coding is None else codes_of(buffers)
+        """Final observations; with codes a placeholder, because no episode is truncated."""
+        return buffers.final_obs if self._codec_buffers is None else codes_of(buffers)
 
     def _mask_of(self, mask: Bools | None, rows: int) -> Bools:
-        """A step buffer's mask, or a stand-in of width 0 where the ring keeps none."""
+        """A step buffer's mask, or an empty placeholder if the ring stores none."""
         if not self.ring.mask.shape[1]:
             return self._no_mask
         if mask is None:
@@ -355,7 +358,7 @@ class ReplayBuffer:
         return _rows_of(mask, rows, self.ring.mask)
 
     def _mask_out(self, out: Batch) -> Array:
-        """Where next_mask goes, or a stand-in of width 0 where the ring keeps none."""
+        """The next_mask of a batch, or an empty placeholder if the ring stores none."""
         if not self.ring.mask.shape[1]:
             return self._no_masks
         if out.next_mask is None:
@@ -364,16 +367,20 @@ class ReplayBuffer:
 
 
 def _rows_of(array: Array, rows: int, ring: Array) -> Array:
-    """`array` with its rows shaped like the ring's, after making sure that there are enough."""
+    """`array` with rows shaped like the ring's.
+
+    Raises:
+        ValueError: It has fewer than `rows` rows.
+    """
     if len(array) < rows:
-        raise ValueError(f"{rows} rows are to be written, but a buffer has only {len(array)}.")
+        raise ValueError(f"A buffer has {len(array)} rows, but {rows} are to be written.")
     if array.shape[1:] == ring.shape[1:]:
         return array
     return array.reshape(len(array), *ring.shape[1:])
 
 
 def _batches_of(array: Array, ring: Array) -> Array:
-    """A view (K, B, width) of a field of a batch."""
+    """A field of a batch as (K, B, width), a view."""
     if not array.flags.c_contiguous:
         raise ValueError("The arrays of a batch must be contiguous.")
     if array.shape[2:] == ring.shape[1:]:

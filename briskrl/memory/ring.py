@@ -1,4 +1,4 @@
-"""The arrays of a replay memory: every observation stored once, in its own dtype."""
+"""The arrays of a replay buffer: every observation is stored once, in its own dtype."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from briskrl.memory.kernels.ring import RingArrays
 class Ring:
     """Flat arrays over S slots; slot `row * num_envs + env` holds one transition.
 
-    A width of 0 stands for an array that the environment does not have.
+    Arrays that the environment does not need have width 0.
     """
 
     obs: Array
-    """(S, D): observations, or codes (S, W) that stand for them and their masks."""
+    """(S, F): observations, or codes (S, W) of observations and masks."""
     action: Array
     """(S, 1) or (S, k) int32 for discrete actions, (S, D) float32 for continuous ones."""
     reward: Floats
@@ -31,16 +31,17 @@ class Ring:
     mask: Bools
     """(S, A): legal actions in obs."""
     final_obs: Array
-    """(S, D): valid where a transition was truncated and not terminated."""
+    """(S, F): valid where a transition was truncated and not terminated."""
     final_mask: Bools
     """(S, A): legal actions in final_obs; valid where that is."""
 
     @classmethod
     def allocate(cls, spec: EnvSpec, slots: int, *, coded: bool = False) -> Ring:
-        """Arrays for `slots` transitions, whose observations may be kept as codes.
+        """Arrays for `slots` transitions, with codes instead of observations if `coded`.
 
-        Everything a write always touches is committed here, so that resident memory stays flat
-        afterwards. Truncations are rare: pages of the final arrays are committed when first used.
+        The pages of arrays that every write touches are committed here, so that resident memory
+        does not grow afterwards. Truncations are rare: pages of the final arrays are committed when
+        first used.
         """
         num_actions = 0 if coded else spec.mask_width
         action_shape, dtype = action_layout(spec)
@@ -65,7 +66,7 @@ class Ring:
 
     @property
     def dense(self) -> dict[str, Array]:
-        """The committed arrays that this environment has, by name."""
+        """The arrays that every write touches, by name; only those that are needed."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
             name: array
@@ -75,13 +76,13 @@ class Ring:
 
     @property
     def sparse(self) -> dict[str, Array]:
-        """The final arrays that this environment has, by name."""
+        """The arrays of final observations and masks, by name; only those that are needed."""
         arrays = {"final_obs": self.final_obs, "final_mask": self.final_mask}
         return {name: array for name, array in arrays.items() if array.size}
 
 
 def _committed(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-    """A zeroed array whose pages all exist, unlike those of np.zeros."""
+    """A zeroed array whose pages are all committed, unlike those of np.zeros."""
     array = np.empty(shape, dtype)
     array.fill(0)
     return array

@@ -1,8 +1,8 @@
-"""Rollout memory: T steps of N environments, written where they will be learnt from.
+"""The rollout buffer: T steps of N environments.
 
-The environments write straight into the memory's rows (`row`, `advance`), so nothing is copied.
-Environments that finish out of step with one another hand in their transitions with `write`, each
-filling a column of its own. The last rollouts can be kept to be learnt from again.
+Environments that step together write directly into the buffer (`next_slot`, `advance`), so nothing
+is copied. Asynchronous environments append their transitions with `write`, each to its own column.
+Past rollouts can be kept to be learned from again.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ RECORDED = {
     "truncated": "truncated",
     "mask": "mask",
 }
-"""Arrays of a saved rollout by name, with the field of Rollout they come from.
+"""Names of the arrays of a saved rollout, and the fields of Rollout they hold.
 
-The names are those of chunk files, so they never change. Final observations are saved beside them,
-for ended episodes alone.
+The names are part of the checkpoint format and must not change. Final observations are saved
+beside them, for ended episodes only.
 """
 
 
 class RolloutBuffer:
-    """The rollout being collected, and those kept for reuse, in one ring of slots.
+    """The rollout being collected, and the past ones kept for reuse.
 
     Args:
-        spec: What the environments look like.
+        spec: Observations and actions of the environments.
         num_envs: N.
         steps: T, the length of a rollout.
-        reuse: How many past rollouts are kept beside the newest.
+        reuse: Past rollouts to keep beside the newest.
     """
 
     def __init__(self, *, spec: EnvSpec, num_envs: int, steps: int, reuse: int) -> None:
@@ -60,65 +60,67 @@ class RolloutBuffer:
             raise ValueError("num_envs and steps must be at least 1, reuse at least 0.")
         self.num_envs = num_envs
         self.steps = steps
-        slots = reuse + 1
-        self._arrays = _allocate(spec, (slots, steps + 1, num_envs))
-        self._rollouts = [Rollout(**self._slot(k)) for k in range(slots)]
-        self._rows = [_rows(rollout, spec, num_envs) for rollout in self._rollouts]
+        kept = reuse + 1
+        self._arrays = _allocate(spec, (kept, steps + 1, num_envs))
+        self._rollouts = [Rollout(**self._views(k)) for k in range(kept)]
+        self._slots = [_step_slots(rollout, spec, num_envs) for rollout in self._rollouts]
         self._steps: dict[str, Array] = {
             name: self._arrays[name].reshape(-1, *self._arrays[name].shape[3:])
             for name in MINIBATCH_FIELDS
             if name in self._arrays
         }
-        self._places = _places(slots, steps, num_envs)
-        self._order: Ints = np.zeros_like(self._places)
-        self._owner = np.zeros(len(self._places), np.int32)
-        self._draws = np.zeros(len(self._places))
+        self._indices = _step_indices(kept, steps, num_envs)
+        self._order: Ints = np.zeros_like(self._indices)
+        self._owner = np.zeros(len(self._indices), np.int32)
+        self._draws = np.zeros(len(self._indices))
         self._bounds: Ints = np.zeros(2, np.int64)
         self._ends: Ints = np.zeros(1, np.int64)
-        self._everyone: Ints = np.arange(num_envs)
+        self._all_envs: Ints = np.arange(num_envs)
         self._collected = 0
-        self._handed_in: Ints = np.zeros(num_envs, np.int64)
-        self._together = 0
-        """Steps that all envs have taken since `_handed_in` was last looked at."""
+        self._filled_by_env: Ints = np.zeros(num_envs, np.int64)
+        self._uncounted = 0
+        """Steps of all envs together that are not yet counted in `_filled_by_env`."""
         self._at = 0
-        """Where `row` is: the steps of env 0."""
+        """Steps of env 0 in this rollout: the index of the next slot."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows; those of final observations are committed only where used."""
+        """Bytes of all arrays; pages of final observations are committed only where used."""
         return sum(array.nbytes for array in self._arrays.values())
 
     @property
     def has_room(self) -> Bools:
-        """(N,): environments whose next transition still belongs to this rollout."""
+        """(N,): whether the environment's next transition belongs to this rollout."""
         return self._filled < self.steps
 
     @property
     def kept(self) -> int:
-        """Rollouts to learn from once this one is full, itself included."""
+        """Rollouts to learn from when the present one is complete, including it."""
         return min(self._collected + 1, len(self._rollouts))
 
     @property
     def reuses(self) -> bool:
-        """Whether rollouts are learnt from again beside newer ones."""
+        """Whether past rollouts are learned from again."""
         return len(self._rollouts) > 1
 
     def next_slot(self) -> StepSlot:
-        """Where the next step of all environments goes; the same objects every time round.
+        """The buffers that the next step of all environments is written to.
+
+        The same objects come again in every rollout.
 
         Raises:
-            ValueError: The rollout is full: learn from it and begin the next one first.
+            ValueError: The rollout is complete; call `next_rollout` first.
         """
         at = self._at
         if at == self.steps:
             raise ValueError("The rollout is full; begin the next one first.")
-        return self._rows[self._current][at]
+        return self._slots[self._current][at]
 
     def advance(self) -> None:
-        """The row that `row` gave has been written."""
-        # Numbers instead of an array of N: this is done in every step of the loop.
+        """Go on to the next slot, after the one from `next_slot` has been written."""
+        # Two numbers instead of an array (N,), because this happens in every step.
         self._at += 1
-        self._together += 1
+        self._uncounted += 1
 
     def write(
         self,
@@ -130,37 +132,37 @@ class RolloutBuffer:
         """Append one transition per env to its own column.
 
         Args:
-            before: Gives the observations and masks acted on.
-            decision: Gives the actions and their log probabilities.
-            after: Gives rewards, ends and the observations that follow.
-            ids: (M,) distinct envs that the first M rows of the buffers belong to; all if absent.
+            before: The observations and masks acted on.
+            decision: The actions and their log probabilities.
+            after: The rewards, ends and next observations.
+            ids: (M,) distinct envs of the first M rows of the buffers; all envs if None.
 
         Raises:
-            ValueError: One of the envs has handed in all its steps already.
+            ValueError: One of the envs has written all its steps of this rollout already.
         """
-        who = self._everyone if ids is None else ids
-        at, count = self._filled[who], len(who)
+        envs = self._all_envs if ids is None else ids
+        at, count = self._filled[envs], len(envs)
         if count and int(at.max()) == self.steps:
             raise ValueError("An environment has more steps than the rollout has room for.")
         rollout = self._rollouts[self._current]
-        rollout.obs[at, who] = before.obs[:count]
-        rollout.obs[at + 1, who] = after.obs[:count]
-        rollout.action[at, who] = decision.action[:count]
-        rollout.behavior_log_prob[at, who] = decision.log_prob[:count]
-        rollout.reward[at, who] = after.reward[:count]
-        rollout.terminated[at, who] = after.terminated[:count]
-        rollout.truncated[at, who] = after.truncated[:count]
-        rollout.final_obs[at, who] = after.final_obs[:count]
+        rollout.obs[at, envs] = before.obs[:count]
+        rollout.obs[at + 1, envs] = after.obs[:count]
+        rollout.action[at, envs] = decision.action[:count]
+        rollout.behavior_log_prob[at, envs] = decision.log_prob[:count]
+        rollout.reward[at, envs] = after.reward[:count]
+        rollout.terminated[at, envs] = after.terminated[:count]
+        rollout.truncated[at, envs] = after.truncated[:count]
+        rollout.final_obs[at, envs] = after.final_obs[:count]
         if rollout.mask is not None:
             assert before.mask is not None
             assert after.mask is not None
-            rollout.mask[at, who] = before.mask[:count]
-            rollout.mask[at + 1, who] = after.mask[:count]
-        self._filled[who] += 1
-        self._at = int(self._handed_in[0])
+            rollout.mask[at, envs] = before.mask[:count]
+            rollout.mask[at + 1, envs] = after.mask[:count]
+        self._filled[envs] += 1
+        self._at = int(self._filled_by_env[0])
 
     def truncate_episodes(self, now: StepBuffers) -> None:
-        """End the episodes under way: each env's last transition is truncated at `now`."""
+        """Mark each env's last transition as truncated, with `now` as the final observation."""
         rollout = self._rollouts[self._current]
         envs = np.flatnonzero(self._filled)
         last = self._filled[envs] - 1
@@ -170,7 +172,7 @@ class RolloutBuffer:
         rollout.final_obs[last, envs] = now.obs[envs]
 
     def rollouts(self) -> list[Rollout]:
-        """What there is to learn from, the newest first."""
+        """The rollouts to learn from, the newest first."""
         found = []
         for age in range(self.kept):
             rollout = self._rollouts[(self._current - age) % len(self._rollouts)]
@@ -178,27 +180,27 @@ class RolloutBuffer:
             found.append(rollout)
         return found
 
-    def shuffle(self, rng: np.random.Generator, parts: int) -> None:
-        """Deal all steps of the rollouts out to so many equal parts at random.
+    def shuffle(self, rng: np.random.Generator, minibatches: int) -> None:
+        """Assign all steps of the rollouts to `minibatches` minibatches at random.
 
-        Parts differ by at most one step in size where they cannot be equal.
+        Their sizes differ by at most one step.
         """
-        # Rollouts are kept in the first slots, or in all of them.
+        # The rollouts to learn from fill the first of the kept ones, or all of them.
         total = self.kept * self.steps * self.num_envs
-        if (len(self._bounds), self._bounds[-1]) != (parts + 1, total):
-            self._bounds = total * np.arange(parts + 1) // parts
-            self._ends = np.zeros(parts, np.int64)
+        if (len(self._bounds), self._bounds[-1]) != (minibatches + 1, total):
+            self._bounds = total * np.arange(minibatches + 1) // minibatches
+            self._ends = np.zeros(minibatches, np.int64)
         draws = self._draws[:total]
         rng.random(out=draws)
-        assign_minibatches(draws, self._places, self._bounds, self._owner, self._ends, self._order)
+        assign_minibatches(draws, self._indices, self._bounds, self._owner, self._ends, self._order)
 
     def minibatch(self, k: int) -> Minibatch:
-        """The k-th part of what was dealt last, in views of the memory."""
+        """The k-th minibatch of the last shuffle; views of the buffer."""
         indices = self._order[self._bounds[k] : self._bounds[k + 1]]
         return Minibatch(**self._steps, indices=indices)
 
     def next_rollout(self) -> None:
-        """Begin a new rollout where the full one ended."""
+        """Begin a new rollout with the last observations of the complete one."""
         ended = self._rollouts[self._current]
         self._collected += 1
         self._fill(0)
@@ -208,13 +210,13 @@ class RolloutBuffer:
             begun.mask[0] = ended.mask[self.steps]
 
     def clear(self) -> None:
-        """Forget everything; what follows is what a newly built memory would do."""
-        # What lies in the rows is overwritten before it is read again.
+        """Remove all data; the memory then behaves like a newly built one."""
+        # Old steps are overwritten before they are read again.
         self._collected = 0
         self._fill(0)
 
     def state(self) -> State:
-        """What the chunks do not hold; copies."""
+        """Everything that is not in the chunks; copies."""
         return State({"filled": self._filled.copy()}, {"collected": self._collected})
 
     def load_state(self, state: State) -> None:
@@ -223,7 +225,7 @@ class RolloutBuffer:
         self._collected = int(state.scalars["collected"])
 
     def chunk_versions(self) -> Mapping[str, int]:
-        """One chunk per rollout that holds data, with the number of steps ever written to it."""
+        """One chunk per rollout that holds data, with a number that grows on every change."""
         most = self.steps * self.num_envs + 1
         versions = {}
         for age in range(self.kept):
@@ -233,7 +235,7 @@ class RolloutBuffer:
         return versions
 
     def read_chunk(self, name: str) -> Mapping[str, Array]:
-        """The recorded arrays of one rollout, final observations only where an episode ended."""
+        """The arrays of one rollout, with final observations only where an episode ended."""
         rollout = self._named(name)
         ended = np.flatnonzero(rollout.terminated | rollout.truncated)
         arrays = {
@@ -245,7 +247,7 @@ class RolloutBuffer:
         return {**arrays, "ended": ended, "final_obs": finals}
 
     def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
-        """Put back what read_chunk gave."""
+        """Restore what `read_chunk` returned."""
         rollout = self._named(name)
         for name, field in RECORDED.items():
             target = getattr(rollout, field)
@@ -256,16 +258,16 @@ class RolloutBuffer:
 
     @property
     def _filled(self) -> Ints:
-        """(N,): steps of the present rollout that every env has handed in."""
-        if self._together:
-            self._handed_in += self._together
-            self._together = 0
-        return self._handed_in
+        """(N,): steps of the present rollout that every env has written."""
+        if self._uncounted:
+            self._filled_by_env += self._uncounted
+            self._uncounted = 0
+        return self._filled_by_env
 
     def _fill(self, steps: Ints | int) -> None:
-        self._handed_in[:] = steps
-        self._together = 0
-        self._at = int(self._handed_in[0])
+        self._filled_by_env[:] = steps
+        self._uncounted = 0
+        self._at = int(self._filled_by_env[0])
 
     @property
     def _current(self) -> int:
@@ -274,7 +276,8 @@ class RolloutBuffer:
     def _named(self, name: str) -> Rollout:
         return self._rollouts[int(name.removeprefix("rollout_"))]
 
-    def _slot(self, k: int) -> dict[str, Any]:
+    def _views(self, k: int) -> dict[str, Any]:
+        """The fields of the k-th Rollout."""
         views = {name: array[k] for name, array in self._arrays.items()}
         return {"mask": None, **views}
 
@@ -303,14 +306,14 @@ def _allocate(spec: EnvSpec, lead: tuple[int, int, int]) -> dict[str, Array]:
     return arrays
 
 
-def _places(slots: int, steps: int, num_envs: int) -> Ints:
-    """Where steps lie in an array of all slots, one after the other; those of row T are none."""
-    places: Ints = np.arange(slots * (steps + 1) * num_envs).reshape(slots, steps + 1, num_envs)
-    return places[:, :steps].reshape(-1)
+def _step_indices(kept: int, steps: int, num_envs: int) -> Ints:
+    """Flat indices of all steps in arrays (kept, T + 1, N); row T holds no step."""
+    indices: Ints = np.arange(kept * (steps + 1) * num_envs).reshape(kept, steps + 1, num_envs)
+    return indices[:, :steps].reshape(-1)
 
 
-def _rows(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[StepSlot]:
-    """The T rows of a rollout; row t's observations lie where row t - 1 wrote them."""
+def _step_slots(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[StepSlot]:
+    """The T slots of a rollout; slot t acts on the observations that slot t - 1 wrote."""
     steps = len(rollout.obs) - 1
     first = StepBuffers.allocate(spec, num_envs)
     first.obs = rollout.obs[0]

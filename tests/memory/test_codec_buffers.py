@@ -132,8 +132,8 @@ def test_truncated_episodes_and_buffers_without_codes_are_refused():
     _, memory = make_pair("replay", play.env, capacity=8, n_step=1)
     before, decision, after = play.step()
     after.truncated[1] = True
-    with pytest.raises(ValueError, match="cannot be kept as codes"):
+    with pytest.raises(ValueError, match="cannot be stored as codes"):
         memory.write(before, decision, after)
     bare = StepBuffers.allocate(make_spec(play.env.env_spec.obs.shape), 2)
-    with pytest.raises(ValueError, match="carry none"):
+    with pytest.raises(ValueError, match="have none"):
         memory.write(bare, decision, bare)
