@@ -40,6 +40,9 @@ PAGES = [
     *sorted(DOCS.glob("coming-from/*.md")),
 ]
 
+ENV_PAGES = sorted(DOCS.glob("environments/*.md"))
+"""Only their Python blocks run: the commands are long trainings and placeholders."""
+
 SKIPPED = {
     "README.md": 1,
     "cleanrl.md": 1,
@@ -128,6 +131,15 @@ def test_every_block_of_a_page_runs(
         elif block.language == "sh":
             for words in _commands(block.code):
                 assert runner.run(words) == 0, f"{shlex.join(words)}\n{capsys.readouterr().err}"
+
+
+@pytest.mark.parametrize("page", ENV_PAGES, ids=lambda page: page.stem)
+def test_python_blocks_of_environment_pages_run(page: Path, folder: Path) -> None:
+    (folder / "tests").symlink_to(ROOT / "tests")
+    namespace: dict[str, object] = {"__name__": "page"}
+    for block in blocks_of(page):
+        if block.language == "python":
+            _run_python(block.code, page, namespace)
 
 
 def test_skipped_blocks_have_a_reason_and_are_counted() -> None:
