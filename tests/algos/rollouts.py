@@ -91,7 +91,7 @@ def minibatch(rollout: Rollout, env: EnvSpec, indices) -> Minibatch:
 
 
 def with_advantages(settings=None, env=None, *, size=48, **options):
-    """An agent, and a minibatch of a rollout it has collected and digested."""
+    """An agent, and a minibatch of a rollout it has collected, with advantages."""
     env = env or spec()
     agent = make(settings, env, **options)
     rollout = collect(agent, env)
@@ -104,7 +104,7 @@ def parameters(agent: PPO) -> np.ndarray:
 
 
 def move(agent: PPO, scale=0.1, seed=5) -> None:
-    """Change all parameters a little, so that the policy is no longer the one that acted."""
+    """Change all parameters a little, so that the policy differs from the one that acted."""
     generator = torch.Generator().manual_seed(seed)
     values = agent.model.flat.values
     values += scale * torch.randn(len(values), generator=generator).to(values.dtype)

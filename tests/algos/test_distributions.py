@@ -26,19 +26,19 @@ def sample(distribution, out, mask=None, seed=0):
     return decision
 
 
-def twin(logits, mask, sizes, draws):
-    """sample_choices, one environment and choice at a time."""
+def reference(logits, mask, sizes, draws):
+    """sample_actions, one environment and action dimension at a time."""
     actions, log_probs = [], []
     for i, row in enumerate(logits.astype(float)):
         begin, chosen, total = 0, [], 0.0
         for d, size in enumerate(sizes):
             legal = [a for a in range(size) if mask is None or mask[i, begin + a]]
             legal = legal or list(range(size))
-            chances = np.exp([row[begin + a] for a in legal])
-            chances /= chances.sum()
-            rank = min(int(np.searchsorted(chances.cumsum(), draws[i, d], "right")), len(legal) - 1)
+            probs = np.exp([row[begin + a] for a in legal])
+            probs /= probs.sum()
+            rank = min(int(np.searchsorted(probs.cumsum(), draws[i, d], "right")), len(legal) - 1)
             chosen.append(legal[rank])
-            total += float(np.log(chances[rank]))
+            total += float(np.log(probs[rank]))
             begin += size
         actions.append(chosen)
         log_probs.append(total)
@@ -50,31 +50,31 @@ def twin(logits, mask, sizes, draws):
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4),
     masked=st.booleans(),
 )
-def test_choices_equal_their_plain_twin(seed, sizes, masked):
+def test_sampled_actions_equal_the_plain_python_reference(seed, sizes, masked):
     rng = np.random.default_rng(seed)
     logits = (2 * rng.standard_normal((40, sum(sizes)))).astype(np.float32)
     mask = rng.random(logits.shape) < 0.4 if masked else None
     decision = sample(Categorical(sizes, single=False), logits, mask, seed)
     draws = np.random.default_rng(seed).random((40, len(sizes)))
-    actions, log_probs = twin(logits, mask, sizes, draws)
+    actions, log_probs = reference(logits, mask, sizes, draws)
     assert np.array_equal(decision.action, actions)
     assert decision.log_prob == pytest.approx(log_probs, abs=1e-5)
 
 
-def test_masked_sampling_has_the_chances_of_the_legal_softmax():
+def test_masked_sampling_follows_the_softmax_of_legal_logits():
     logits = np.tile(np.log([0.1, 0.2, 0.3, 0.4]).astype(np.float32), (60_000, 1))
     mask = np.tile(np.array([True, False, True, True]), (60_000, 1))
     decision = sample(Categorical([4], single=True), logits, mask)
-    chances = np.array([0.125, 0.0, 0.375, 0.5])
+    probs = np.array([0.125, 0.0, 0.375, 0.5])
     counts = np.bincount(decision.action, minlength=4)
     assert counts[1] == 0
-    legal = chances > 0
-    chi_square = ((counts - 60_000 * chances)[legal] ** 2 / (60_000 * chances[legal])).sum()
+    legal = probs > 0
+    chi_square = ((counts - 60_000 * probs)[legal] ** 2 / (60_000 * probs[legal])).sum()
     assert chi_square < 13.8  # 2 degrees of freedom, 0.1 %
-    assert decision.log_prob == pytest.approx(np.log(chances[decision.action]), abs=1e-6)
+    assert decision.log_prob == pytest.approx(np.log(probs[decision.action]), abs=1e-6)
 
 
-def test_a_row_without_legal_actions_may_take_any():
+def test_a_row_without_legal_actions_may_take_any_action():
     logits = np.zeros((3000, 3), np.float32)
     decision = sample(Categorical([3], single=True), logits, np.zeros((3000, 3), np.bool_))
     assert np.bincount(decision.action).min() > 800
@@ -88,7 +88,7 @@ def test_extreme_logits_stay_finite():
     assert decision.log_prob == pytest.approx([0.0, np.log(1 / 3)], abs=1e-6)
 
 
-def test_gaussian_actions_are_mean_plus_noise_and_their_log_probability_torchs():
+def test_gaussian_actions_are_mean_plus_noise_with_the_log_prob_of_torch():
     rng = np.random.default_rng(0)
     out = rng.standard_normal((500, 6)).astype(np.float32)
     decision = sample(Gaussian(3), out, seed=4)
@@ -106,7 +106,7 @@ def test_gaussian_actions_are_mean_plus_noise_and_their_log_probability_torchs()
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_evaluation_agrees_with_what_sampling_recorded(masked):
+def test_evaluated_log_probs_equal_the_sampled_ones(masked):
     rng = np.random.default_rng(2)
     logits = (3 * rng.standard_normal((200, 5))).astype(np.float32)
     mask = rng.random((200, 5)) < 0.5 if masked else None
@@ -119,13 +119,13 @@ def test_evaluation_agrees_with_what_sampling_recorded(masked):
     assert log_prob.numpy() == pytest.approx(decision.log_prob, abs=1e-5)
     for i in range(200):
         usable = mask[i] if masked and mask[i].any() else np.ones(5, np.bool_)
-        chances = torch.from_numpy(logits[i][usable]).softmax(0)
+        probs = torch.from_numpy(logits[i][usable]).softmax(0)
         assert float(entropy[i]) == pytest.approx(
-            float(torch.distributions.Categorical(chances).entropy()), abs=1e-5
+            float(torch.distributions.Categorical(probs).entropy()), abs=1e-5
         )
 
 
-def test_the_mode_is_the_likeliest_legal_action():
+def test_the_mode_is_the_most_likely_legal_action():
     out = torch.tensor([[3.0, 2.0, 1.0, 0.0, 5.0], [3.0, 2.0, 1.0, 0.0, 5.0]])
     mask = torch.tensor([[False, True, True, True, False], [False] * 5])
     assert Categorical([5], single=True).mode(out, mask).tolist() == [1, 4]

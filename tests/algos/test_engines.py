@@ -1,4 +1,4 @@
-"""Which engine computes: what is asked for, what is possible, and what is said otherwise."""
+"""The choice of the engine: what is requested, what is possible, and the reason if it is not."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests.algos import rollouts, transitions
 PLANES = {"shape": (2, 4, 4), "dtype": np.uint8}
 
 
-def test_the_engine_that_is_asked_for_computes(engine):
+def test_the_requested_engine_is_used(engine):
     assert transitions.make(transitions.small(), engine=engine).engines.name == engine
     assert rollouts.make(engine=engine).engines.name == engine
 
 
-def test_torch_computes_unless_something_else_is_asked_for():
+def test_torch_is_the_default_engine():
     assert transitions.make(transitions.small()).engines.candidates == ("torch",)
     assert rollouts.make().engines.candidates == ("torch",)
 
 
-def test_auto_leaves_the_choice_where_there_is_one():
+def test_auto_offers_both_engines_if_both_can_compute_the_network():
     for algo in (
         transitions.make(transitions.small(), engine="auto"),
         rollouts.make(engine="auto"),
@@ -31,7 +31,7 @@ def test_auto_leaves_the_choice_where_there_is_one():
 
 
 @pytest.mark.parametrize("how", [{"amp": True}, {"compile": True}], ids=str)
-def test_auto_is_torch_where_the_fused_engine_has_no_such_precision_or_compiler(how):
+def test_auto_is_torch_with_amp_or_compile(how):
     for algo in (
         transitions.make(transitions.small(), engine="auto", **how),
         rollouts.make(engine="auto", **how),
@@ -57,7 +57,7 @@ def test_auto_is_torch_where_the_fused_engine_has_no_such_precision_or_compiler(
     ],
     ids=["values of planes", "policy of planes", "continuous actions"],
 )
-def test_networks_beyond_the_fused_engine_are_torchs_and_it_says_why(make, why):
+def test_networks_that_the_fused_engine_cannot_compute_use_torch_with_a_reason(make, why):
     algo = make("auto")
     assert algo.engines.name == "torch"
     assert why in algo.engines.refusal
@@ -65,6 +65,6 @@ def test_networks_beyond_the_fused_engine_are_torchs_and_it_says_why(make, why):
         make("fused")
 
 
-def test_planes_that_are_flattened_are_within_the_fused_engine():
+def test_the_fused_engine_computes_flattened_planes():
     config = transitions.small(body="mlp")
     assert transitions.make(config, transitions.spec(**PLANES), engine="fused").engines.name

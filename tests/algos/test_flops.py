@@ -1,4 +1,4 @@
-"""Counted arithmetic against numbers worked out by hand, and against torch's own counter."""
+"""Counted operations against numbers computed by hand and against torch's counter."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def counted(call) -> int:
     return counter.get_total_flops()
 
 
-def test_a_batch_of_dqn_by_hand():
+def test_operations_of_a_dqn_batch_by_hand():
     flops = dqn(spec((11,)), net=(128, 128), batch_size=64).flops(256)
     forward = 2 * (11 * 128 + 128 * 128 + 128 * 3)
     backward = 2 * (11 * 128) + 4 * (128 * 128 + 128 * 3)
@@ -55,7 +55,7 @@ def test_a_batch_of_dqn_by_hand():
     assert flops == Flops(per_step=36_352, per_update=64 * (2 * 36_352 + 69_888))
 
 
-def test_a_round_of_ppo_on_cartpole_by_hand():
+def test_operations_of_a_ppo_iteration_by_hand():
     flops = ppo(spec((4,), 2)).flops(1024)
     policy, value = 2 * (4 * 64 + 64 * 64 + 64 * 2), 2 * (4 * 64 + 64 * 64 + 64)
     assert (policy, value) == (8_960, 8_832)
@@ -75,10 +75,10 @@ def test_convolutions_are_counted_at_every_cell_by_hand():
     assert flops.per_update == 3 * (2 * flops.per_step + backward)
 
 
-def test_reused_rollouts_are_recalled_and_valued_again():
+def test_reused_rollouts_count_log_probs_and_values():
     fresh, again = (ppo(spec((4,), 2), reuse=reuse).flops(8) for reuse in (0, 3))
     steps, updates = 8 * 32, 4
-    # Of four rollouts three are recalled by the policy; all are valued and learnt from alike.
+    # Three of four rollouts need log probabilities; all need values and updates.
     assert again.per_update - fresh.per_update == pytest.approx(0.75 * steps * 8_960 / updates)
 
 
@@ -88,7 +88,7 @@ def test_totals_add_up():
 
 @pytest.mark.parametrize("body", list(SHAPES))
 @pytest.mark.parametrize("preset", list(DQN_PRESETS))
-def test_torch_counts_as_many_operations_in_value_learning(preset, body):
+def test_torch_counts_as_many_operations_in_dqn(preset, body):
     env = spec(SHAPES[body], 20 if body == "fcn" else 3)
     options = {**DQN_PRESETS[preset], "net": (16, 8), "channels": (4, 6), "batch_size": 10}
     algo = dqn(env, **options)
@@ -102,7 +102,7 @@ def test_torch_counts_as_many_operations_in_value_learning(preset, body):
 @pytest.mark.parametrize("actions", [3, None], ids=["discrete", "continuous"])
 @pytest.mark.parametrize("body", list(SHAPES))
 @pytest.mark.parametrize("shared", [False, True])
-def test_torch_counts_as_many_operations_in_policy_learning(shared, body, actions):
+def test_torch_counts_as_many_operations_in_ppo(shared, body, actions):
     if body == "fcn":
         # One logit per cell; there are no cells to choose from among continuous actions.
         actions = 20

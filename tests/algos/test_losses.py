@@ -1,4 +1,4 @@
-"""The written losses against values computed by hand."""
+"""The losses against values computed by hand."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SUPPORT = torch.tensor([0.0, 1.0, 2.0, 3.0])
 
 
 def test_projection_by_hand():
-    # Return 1 surely; reward 0.5, discount 0.5 moves it to 1.0; a shift by 0.25 splits 3:1.
+    # Return 1 with certainty; reward 0.5, discount 0.5 moves it to 1.0; a shift by 0.25 splits 3:1.
     probabilities = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.5, 0.0, 0.0, 0.5]])
     reward = torch.tensor([0.5, 0.25, 1.0])
     discount = torch.tensor([0.5, 0.5, 0.0])
@@ -77,18 +77,18 @@ def test_projection_clamps_to_the_ends_of_the_support():
     assert projected.tolist() == [[0, 0, 0, 1], [1, 0, 0, 0]]
 
 
-def slow_projection(probabilities, reward, discount, support):
+def projection_reference(probabilities, reward, discount, support):
     """One atom at a time, in plain Python."""
     low, high, count = support[0], support[-1], len(support)
     spacing = (high - low) / (count - 1)
     out = [0.0] * count
-    for value, chance in zip(support, probabilities, strict=True):
+    for value, probability in zip(support, probabilities, strict=True):
         moved = min(high, max(low, reward + discount * value))
         position = (moved - low) / spacing
         below = min(int(position), count - 1)
         above = min(below + 1, count - 1)
-        out[below] += chance * (1 - (position - below))
-        out[above] += chance * (position - below)
+        out[below] += probability * (1 - (position - below))
+        out[above] += probability * (position - below)
     return out
 
 
@@ -109,14 +109,14 @@ def test_projection_equals_the_slow_one_and_keeps_all_probability(seed, atoms, r
         torch.tensor(support),
     )[0]
     assert projected.sum().item() == pytest.approx(1.0)
-    expected = slow_projection(probabilities, reward, discount, support)
+    expected = projection_reference(probabilities, reward, discount, support)
     assert projected.numpy() == pytest.approx(np.array(expected), abs=1e-9)
 
 
-def test_what_is_not_a_number_stays_so():
-    chances = torch.full((2, 4), 0.25)
+def test_projection_keeps_nan():
+    probs = torch.full((2, 4), 0.25)
     reward, discount = torch.tensor([torch.nan, 1.0]), torch.tensor([0.9, 0.9])
-    projected = project_distribution(chances, reward, discount, SUPPORT)
+    projected = project_distribution(probs, reward, discount, SUPPORT)
     assert projected[0].isnan().any()
     assert projected[1].isfinite().all()
 
@@ -138,39 +138,39 @@ def test_the_clipped_surrogate_by_hand():
     ratio = torch.tensor([1.5, 1.5, 0.5, 0.5, 1.1])
     advantage = torch.tensor([2.0, -2.0, 2.0, -2.0, 3.0])
     losses = surrogate(ratio.log(), torch.zeros(5), advantage, 0.2)
-    # Gains are cut off at 1.2 and 0.8; losses are taken in full.
+    # Gains are clipped at ratios 1.2 and 0.8; losses are not.
     assert losses.tolist() == pytest.approx([-2.4, 3.0, -1.0, 1.6, -3.3])
 
 
-def test_without_clip_it_is_the_policy_gradient():
+def test_the_surrogate_without_clip_is_the_policy_gradient():
     log_prob = torch.tensor([-1.0, -2.0])
     losses = surrogate(log_prob, torch.tensor([5.0, 5.0]), torch.tensor([3.0, -1.0]), 0.0)
     assert losses.tolist() == [3.0, -2.0]
 
 
-def test_clipped_values_take_the_worse_error():
+def test_the_clipped_value_loss_takes_the_larger_error():
     value, before, returns = torch.tensor([5.0, 5.0, 1.2]), torch.tensor(1.0), torch.tensor(0.0)
     assert value_error(value, before, returns, 0.0).tolist() == pytest.approx([25, 25, 1.44])
-    # Moved by 0.5 at most: 1.5 is nearer to 0 than 5 is, but the worse one counts.
+    # Clipped to 1.5, which is nearer to 0 than 5 is, but the larger error counts.
     assert value_error(value, before, returns, 0.5).tolist() == pytest.approx([25, 25, 1.44])
     assert value_error(value, before, torch.tensor(6.0), 0.5)[0].item() == pytest.approx(4.5**2)
 
 
-def test_large_margin_asks_the_teachers_action_to_lead():
+def test_large_margin_by_hand():
     values = torch.tensor([[1.0, 3.0, 2.5], [1.0, 3.0, 2.5], [0.0, 5.0, 1.0]])
     losses = large_margin(values, torch.tensor([[1], [0], [1]]), 0.8)
-    # Leads by 0.5 and should by 0.8; trails by 2 and should lead; leads by 4, which is enough.
+    # Ahead by 0.5 instead of 0.8; behind by 2; ahead by 4, which is enough.
     assert losses.tolist() == pytest.approx([0.3, 2.8, 0.0])
 
 
-def test_large_margin_pulls_the_teachers_action_and_its_best_rival_apart():
+def test_large_margin_raises_the_teachers_action_and_lowers_the_best_other():
     values = torch.tensor([[1.0, 3.0, 2.5]], requires_grad=True)
     large_margin(values, torch.tensor([[0]]), 0.8).sum().backward()
     assert values.grad.tolist() == [[-1.0, 1.0, 0.0]]
 
 
 @given(seed=st.integers(0, 1000), margin=st.floats(0, 3))
-def test_large_margin_is_the_written_formula(seed, margin):
+def test_large_margin_equals_the_formula_of_the_paper(seed, margin):
     rng = np.random.default_rng(seed)
     values, taught = rng.standard_normal((6, 5)), rng.integers(5, size=(6, 1))
     losses = large_margin(torch.from_numpy(values), torch.from_numpy(taught), margin)

@@ -1,4 +1,4 @@
-"""Running statistics equal those of everything seen, computed at once."""
+"""Running statistics equal those of all data, computed at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.algos.rollouts import collect, config, make, spec
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-def test_moments_are_those_of_all_rows_together(dtype):
+def test_running_moments_equal_those_of_all_rows_at_once(dtype):
     rng = np.random.default_rng(0)
     rows = (100 + 20 * rng.standard_normal((1000, 2, 3))).astype(dtype)
     moments = RunningMoments(6)
@@ -23,14 +23,14 @@ def test_moments_are_those_of_all_rows_together(dtype):
     assert moments.deviation == pytest.approx(flat.std(0), rel=1e-8)
 
 
-def test_a_large_offset_does_not_swallow_the_deviation():
+def test_a_large_offset_does_not_cancel_the_standard_deviation():
     rows = 1e6 + np.random.default_rng(0).standard_normal((10_000, 1))
     moments = RunningMoments(1)
     moments.add(rows)
     assert moments.deviation == pytest.approx(rows.std(0), rel=1e-6)
 
 
-def test_moments_survive_saving_to_the_bit():
+def test_saved_moments_are_restored_exactly():
     moments, loaded = RunningMoments(4), RunningMoments(4)
     rows = np.random.default_rng(1).standard_normal((50, 4))
     moments.add(rows[:30])
@@ -41,7 +41,7 @@ def test_moments_survive_saving_to_the_bit():
     assert np.array_equal(moments.deviation, loaded.deviation)
 
 
-def test_rewards_are_scaled_by_the_deviation_of_discounted_returns():
+def test_rewards_are_scaled_by_the_standard_deviation_of_discounted_returns():
     env = spec()
     agent = make(env=env)
     rollouts = [collect(agent, env, seed=seed) for seed in (0, 1)]

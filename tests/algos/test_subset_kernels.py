@@ -1,4 +1,4 @@
-"""Compiled choices of several actions: distributed as they should be, legal, none twice."""
+"""Compiled sampling of ordered subsets: the right distribution, legal actions, none twice."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def mix(greedy, mask, epsilon, size, seed):
     return out
 
 
-def chance(logits, order) -> float:
-    """Of drawing these actions in this order, one after another."""
+def subset_probability(logits, order) -> float:
+    """The probability of drawing these actions in this order."""
     left, total = dict(enumerate(logits)), 1.0
     for chosen in order:
         total *= exp(left[chosen]) / sum(map(exp, left.values()))
@@ -40,11 +40,11 @@ def chance(logits, order) -> float:
     return total
 
 
-def test_ordered_choices_have_the_chances_of_draws_without_putting_back():
+def test_ordered_subsets_have_the_probabilities_of_draws_without_replacement():
     logits, count = [0.3, -1.2, 1.1, 0.0], 60_000
     action, log_prob = sample(np.tile(np.float32(logits), (count, 1)), NO_MASK, 2, seed=3)
     orders = list(permutations(range(4), 2))
-    expected = [chance(logits, order) for order in orders]
+    expected = [subset_probability(logits, order) for order in orders]
     assert sum(expected) == pytest.approx(1)
     counts = [int((action == order).all(1).sum()) for order in orders]
     assert chi_square_excess(counts, np.array(expected) * count) < 4
@@ -54,7 +54,7 @@ def test_ordered_choices_have_the_chances_of_draws_without_putting_back():
 
 
 def check_rows(action, mask):
-    """Every row holds different legal actions, as many as there are, and -1 from then on."""
+    """Every row holds different legal actions, as many as possible, padded with -1."""
     for row, legal in zip(action, mask, strict=True):
         usable = np.flatnonzero(legal if legal.any() else ~legal)
         number = min(len(usable), len(row))
@@ -71,7 +71,7 @@ def check_rows(action, mask):
     epsilon=st.sampled_from([0.0, 0.3, 1.0]),
     seed=st.integers(0, 2**31),
 )
-def test_only_legal_actions_are_chosen_and_none_twice(size, taken, share, epsilon, seed):
+def test_only_legal_actions_are_taken_and_none_twice(size, taken, share, epsilon, seed):
     rng = np.random.default_rng(seed)
     mask = rng.random((5, size)) < share
     logits = (8 * rng.standard_normal((5, size))).astype(np.float32)
@@ -88,7 +88,7 @@ def test_without_exploration_the_greedy_actions_stay():
     assert (mix(greedy, NO_MASK, 0.0, 9, seed=1) == greedy).all()
 
 
-def test_explored_actions_are_uniform_over_what_is_legal():
+def test_explored_actions_are_uniform_over_legal_ones():
     count, mask = 30_000, np.array([True, False, True, True, True])
     greedy = np.tile([2, 0], (count, 1))
     out = mix(greedy, np.tile(mask, (count, 1)), 1.0, 5, seed=2)
@@ -98,7 +98,7 @@ def test_explored_actions_are_uniform_over_what_is_legal():
     assert chi_square_excess(counts, np.full(12, count / 12)) < 4
 
 
-def test_a_share_epsilon_of_the_actions_is_random_and_the_best_are_kept():
+def test_actions_are_random_with_probability_epsilon_and_the_best_are_kept():
     count, size = 20_000, 1000
     greedy = np.tile([7, 8, 9], (count, 1))
     out = mix(greedy, np.ones((count, size), np.bool_), 0.25, size, seed=4)

@@ -1,4 +1,4 @@
-"""Value learners and batches of transitions for the tests of the DQN family."""
+"""DQN agents and batches of transitions for tests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def small(**options) -> DQNConfig:
 
 
 def random_batch(env: EnvSpec, updates: int, batch_size: int = 8, seed: int = 0) -> Batch:
-    """Transitions of every kind: ended or not, masked or not, of any weight."""
+    """Random transitions: terminated or not, masked or not, of any weight."""
     rng = np.random.default_rng(seed)
     batch = Batch.allocate(env, updates, batch_size)
     high = 256 if env.obs.dtype == np.uint8 else 1
@@ -59,7 +59,7 @@ def forward(network, obs) -> np.ndarray:
 
 
 def move_target(algo: DQN, scale: float = 0.3, seed: int = 7) -> None:
-    """Change the target network, so that it is not the online network any more."""
+    """Change the target network, so that it differs from the online network."""
     values = algo.model.target_flat.values
     noise = torch.randn(len(values), generator=torch.Generator().manual_seed(seed))
     values += scale * noise.to(values.dtype)

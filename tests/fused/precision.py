@@ -106,7 +106,7 @@ def policy_gradient(
         for name in ("obs", "action", "old_log_prob", "weight", "value", "returns")
     )
     out, value = parts.network(obs)
-    log_prob, entropy = chances(parts, out, action, mask)
+    log_prob, entropy = log_prob_and_entropy(parts, out, action, mask)
     policy = surrogate(log_prob, old_log_prob, torch.from_numpy(advantage), config.clip) * weight
     error = value_error(value.squeeze(1), old_value, returns, config.clip_value)
     each = (policy, error, entropy, log_prob - old_log_prob)
@@ -117,7 +117,9 @@ def policy_gradient(
     return flat, PolicyTerms(*(part.detach() for part in each))
 
 
-def chances(parts, out: Tensor, action: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+def log_prob_and_entropy(
+    parts, out: Tensor, action: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """Log probabilities and entropies in the dtype of the outputs, written out."""
     log_prob, entropy = torch.zeros(len(out)), torch.zeros(len(out))
     begin = 0

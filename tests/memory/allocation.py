@@ -1,4 +1,4 @@
-"""What a call allocates once it has run a few times."""
+"""Memory that a call allocates after a few warm-up calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def allocated(call: Callable[[], object]) -> tuple[int, int]:
-    """Bytes that twenty calls leave behind, and the most they hold at any moment."""
+    """Bytes that twenty calls keep, and their peak."""
     tracemalloc.start()
     try:
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Plain-Python twins of the memories, and a feed of random transitions for both."""
+"""Plain-Python references of the memories, and random transitions for both."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_box_spec() -> EnvSpec:
 
 
 class Feed:
-    """Random but self-consistent steps: what one step left is what the next one acts on."""
+    """Random but consistent steps: each acts on the observations of the one before."""
 
     def __init__(self, spec: EnvSpec, num_envs: int, seed: int, *, ends: float = 0.3) -> None:
         self.spec = spec
@@ -85,8 +85,8 @@ class Transition:
     final_mask: np.ndarray | None
 
 
-class ReplayTwin:
-    """Every transition ever written, in one list per env; slow and obvious."""
+class ReferenceReplay:
+    """All transitions ever written, in one list per env; slow and simple."""
 
     def __init__(self, *, num_envs: int, capacity: int, n_step: int, gamma: float) -> None:
         self.num_envs = num_envs
@@ -141,7 +141,7 @@ class ReplayTwin:
         return total, scale, follower.obs, follower.mask
 
     def check(self, out: Batch, updates: int) -> None:
-        """Assert that every transition in `out` is what its index says."""
+        """Assert that every transition in `out` is the one at its index."""
         by_slot = {self.slot(*found): found for found in self.sampleable()}
         for k in range(updates):
             for b in range(out.index.shape[1]):
@@ -158,7 +158,7 @@ class ReplayTwin:
                         assert np.array_equal(out.next_mask[k, b], next_mask)
 
 
-class PriorityTwin(ReplayTwin):
+class ReferencePrioritizedReplay(ReferenceReplay):
     """Priorities by (env, position); sums are taken pairwise over the slots, like a tree's."""
 
     def __init__(self, *, alpha: float, **shape) -> None:
@@ -206,7 +206,7 @@ def flat_tree(leaves) -> np.ndarray:
 
 
 def descend(leaves, target: float) -> int:
-    """The leaf that a target in [0, total) falls on."""
+    """The leaf of a number in [0, total)."""
     levels = plain_tree(leaves)
     place = 0
     for level in reversed(levels[:-1]):

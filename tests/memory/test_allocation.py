@@ -15,7 +15,7 @@ PARTS = ["write", "write some", "sample", "feedback"]
 
 
 def make_calls(kind):
-    """One call per part, on a memory that has gone around its ring."""
+    """One call per operation, on a memory whose ring has been overwritten."""
     spec = make_spec((5,), np.float32, mask=True)
     shape = {"spec": spec, "num_envs": NUM_ENVS, "capacity": 6 * NUM_ENVS, "n_step": 3}
     extra = {"alpha": 0.6} if kind is PrioritizedReplay else {}
@@ -56,6 +56,6 @@ def test_kernels_allocate_no_arrays(kind):
         begin = rtsys.get_allocation_stats()
         call()
         end = rtsys.get_allocation_stats()
-        # Every array argument is wrapped once; data of the kernel's own would be counted on top.
+        # Every array argument is wrapped once; arrays of the kernel itself would count in addition.
         assert end.alloc - begin.alloc == end.mi_alloc - begin.mi_alloc
         assert end.alloc - begin.alloc == end.free - begin.free

@@ -56,7 +56,7 @@ class Store:
 
 
 def advance(memories, feed, turns, *, partial):
-    """Write, sample and feed back the same things everywhere; all must do the same."""
+    """Write, sample and set priorities alike in all memories; all must return the same."""
     outs = [Batch.allocate(feed.spec, 2, 6) for _ in memories]
     for _ in range(turns):
         ids = feed.some_ids() if partial else None

@@ -1,4 +1,4 @@
-"""Memories that keep codes hand out what memories of whole observations do, to the bit."""
+"""Buffers that store codes return exactly what buffers of whole observations return."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = {"replay": (ReplayBuffer, {}), "prioritized": (PrioritizedReplay, {"alph
 
 @cache
 def world(num_envs):
-    """Short episodes on a few landscapes, some of whose cells cannot be treated."""
+    """Short episodes on a few landscapes with some cells that cannot be treated."""
     return WildfireVecEnv(
         num_envs,
         height=5,
@@ -74,7 +74,7 @@ def sampled(memory, out, seed, updates=2):
     cut_at=st.integers(0, 40),
     seed=st.integers(0, 2**31),
 )
-def test_batches_are_those_of_a_memory_of_whole_observations(
+def test_decoded_batches_equal_those_of_a_buffer_without_codec(
     kind, num_envs, capacity, n_step, steps, cut_at, seed
 ):
     play = Play(num_envs, seed)
@@ -100,7 +100,7 @@ def test_batches_are_those_of_a_memory_of_whole_observations(
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_saved_memory_goes_on_to_the_bit(kind):
+def test_a_restored_buffer_with_codec_continues_bit_for_bit(kind):
     play = Play(3, seed=5)
     shape = {"capacity": 30, "n_step": 2}
     _, memory = make_pair(kind, play.env, **shape)

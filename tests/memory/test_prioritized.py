@@ -10,7 +10,7 @@ from briskrl.memory.kernels import sum_tree
 from briskrl.memory.prioritized import PrioritizedReplay
 from tests.memory.reference import (
     Feed,
-    PriorityTwin,
+    ReferencePrioritizedReplay,
     chi_square_excess,
     descend,
     flat_tree,
@@ -53,12 +53,12 @@ def tree_is_consistent(memory) -> bool:
     steps=st.integers(1, 40),
     seed=st.integers(0, 2**32),
 )
-def test_samples_and_priorities_equal_those_of_the_plain_twin(
+def test_samples_and_priorities_equal_those_of_the_plain_python_reference(
     num_envs, capacity, n_step, alpha, beta, partial, steps, seed
 ):
     shape = {"num_envs": num_envs, "capacity": capacity, "n_step": n_step, "gamma": 0.97}
     memory = PrioritizedReplay(spec=SPEC, alpha=alpha, **shape)
-    twin = PriorityTwin(alpha=alpha, **shape)
+    reference = ReferencePrioritizedReplay(alpha=alpha, **shape)
     memory.beta = beta
     feed = Feed(SPEC, num_envs, seed)
     out = Batch.allocate(SPEC, 2, 5)
@@ -67,8 +67,8 @@ def test_samples_and_priorities_equal_those_of_the_plain_twin(
         ids = feed.some_ids() if partial else None
         step = feed.step(ids)
         memory.write(*step, ids)
-        twin.write(*step, ids)
-        assert np.allclose(memory.priorities, twin.leaves(), rtol=1e-12, atol=0)
+        reference.write(*step, ids)
+        assert np.allclose(memory.priorities, reference.leaves(), rtol=1e-12, atol=0)
         assert memory.size == np.count_nonzero(memory.priorities)
         if not memory.size:
             continue
@@ -82,16 +82,16 @@ def test_samples_and_priorities_equal_those_of_the_plain_twin(
             share = leaves[out.index[k]] / leaves.sum()
             weight = (memory.size * share) ** -beta
             assert np.allclose(out.weight[k], weight / weight.max(), rtol=1e-6)
-        twin.check(out, 2)
+        reference.check(out, 2)
         errors = feed.rng.normal(size=(2, 5)).astype(np.float32)
         errors[feed.rng.random((2, 5)) < 0.1] = np.nan
         memory.feedback(out, 2, errors)
-        twin.feedback(out.index, errors)
-        assert np.allclose(memory.priorities, twin.leaves(), rtol=1e-12, atol=0)
+        reference.feedback(out.index, errors)
+        assert np.allclose(memory.priorities, reference.leaves(), rtol=1e-12, atol=0)
         assert tree_is_consistent(memory)
 
 
-def test_transitions_are_drawn_as_often_as_their_priorities_say():
+def test_transitions_are_sampled_in_proportion_to_their_priority():
     rng = np.random.default_rng(3)
     memory = filled()
     out = Batch.allocate(SPEC, 1, 64)
@@ -105,7 +105,7 @@ def test_transitions_are_drawn_as_often_as_their_priorities_say():
     share = memory.priorities[slots] / memory.priorities.sum()
     assert counts[slots].sum() == many.index.size
     assert share.max() > 2 * share.min()
-    # Strata only ever reduce the spread, so the bound for independent draws holds.
+    # Stratified sampling has less variance, so the bound for independent draws holds.
     assert chi_square_excess(counts[slots], share * many.index.size) < 4
 
 
@@ -118,7 +118,7 @@ def test_each_stratum_gives_one_draw():
         assert index.tolist() == np.flatnonzero(memory.priorities).tolist()
 
 
-def test_draws_land_where_a_running_sum_of_whole_priorities_says():
+def test_samples_equal_a_search_in_the_cumulative_sum_of_priorities():
     rng = np.random.default_rng(5)
     priorities = rng.integers(1, 9, 32)
     memory = filled(priorities)
@@ -144,7 +144,7 @@ def test_weights_are_those_computed_by_hand():
     assert np.all(out.weight == 1)
 
 
-def test_a_draw_never_lands_on_a_leaf_without_weight():
+def test_leaves_of_priority_zero_are_never_sampled():
     rng = np.random.default_rng(11)
     index, weight = np.zeros((1, 3), np.int64), np.zeros((1, 3), np.float32)
     last = np.nextafter(1.0, 0.0)
@@ -152,7 +152,7 @@ def test_a_draw_never_lands_on_a_leaf_without_weight():
         leaves = rng.random(64) * 10.0 ** rng.integers(-9, 9, 64)
         leaves[rng.random(64) < 0.6] = 0
         leaves[rng.integers(0, 64)] = 0.1
-        # The last target lies past the total, as rounding could have it.
+        # The last draw lies past the total, as rounding may cause.
         draws = np.array([[0.0, last, 1.5]])
         sum_tree.choose_prioritized(flat_tree(leaves), draws, 1, 0.5, index, weight)
         assert np.all(leaves[index[0]] > 0)
@@ -177,7 +177,7 @@ def test_tree_equals_a_rebuilt_one_after_random_updates():
         assert np.array_equal(rebuilt, memory._tree)
 
 
-def test_new_transitions_enter_with_the_largest_priority_so_far():
+def test_new_transitions_get_the_largest_priority_so_far():
     memory = filled(alpha=1.0)
     out = Batch.allocate(SPEC, 1, 4)
     memory.sample(np.random.default_rng(0), 1, out)
@@ -202,7 +202,7 @@ def test_non_finite_errors_leave_the_tree_alone():
     assert np.isfinite(memory._tree).all()
 
 
-def test_feedback_on_overwritten_transitions_is_passed_over():
+def test_feedback_on_overwritten_transitions_is_ignored():
     memory = filled(capacity=16)
     out = Batch.allocate(SPEC, 1, 8)
     memory.sample(np.random.default_rng(0), 1, out)

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from briskrl.core.types import Batch, Decision, StepBuffers
 from briskrl.memory.replay import ReplayBuffer
-from tests.memory.reference import Feed, ReplayTwin, chi_square_excess, make_box_spec, make_spec
+from tests.memory.reference import (
+    Feed,
+    ReferenceReplay,
+    chi_square_excess,
+    make_box_spec,
+    make_spec,
+)
 
 SPECS = st.sampled_from(
     [
@@ -22,13 +28,13 @@ SPECS = st.sampled_from(
 
 
 def make_pair(spec, **shape):
-    return ReplayBuffer(spec=spec, **shape), ReplayTwin(**shape)
+    return ReplayBuffer(spec=spec, **shape), ReferenceReplay(**shape)
 
 
-def write_both(memory, twin, feed, ids=None):
+def write_both(memory, reference, feed, ids=None):
     step = feed.step(ids)
     memory.write(*step, ids)
-    twin.write(*step, ids)
+    reference.write(*step, ids)
 
 
 @settings(max_examples=80, deadline=None)
@@ -43,37 +49,37 @@ def write_both(memory, twin, feed, ids=None):
     steps=st.integers(1, 60),
     seed=st.integers(0, 2**32),
 )
-def test_samples_equal_those_of_the_plain_twin(
+def test_samples_equal_those_of_the_plain_python_reference(
     spec, num_envs, capacity, n_step, gamma, ends, partial, steps, seed
 ):
     shape = {"num_envs": num_envs, "capacity": capacity, "n_step": n_step, "gamma": gamma}
-    memory, twin = make_pair(spec, **shape)
+    memory, reference = make_pair(spec, **shape)
     feed = Feed(spec, num_envs, seed, ends=ends)
     out = Batch.allocate(spec, 3, 7)
     rng, rng_of_twin = (np.random.default_rng(seed) for _ in range(2))
     for _ in range(steps):
-        write_both(memory, twin, feed, feed.some_ids() if partial else None)
-        assert memory.size == len(twin.sampleable())
+        write_both(memory, reference, feed, feed.some_ids() if partial else None)
+        assert memory.size == len(reference.sampleable())
         if memory.size:
             updates = int(feed.rng.integers(1, 4))
             memory.sample(rng, updates, out)
             draws = rng_of_twin.random((updates, 7))
-            assert out.index[:updates].ravel().tolist() == twin.choose(draws.ravel())
+            assert out.index[:updates].ravel().tolist() == reference.choose(draws.ravel())
             assert np.all(out.weight[:updates] == 1)
-            twin.check(out, updates)
+            reference.check(out, updates)
 
 
 @pytest.mark.parametrize("partial", [False, True])
 def test_every_sampleable_transition_is_equally_likely(partial):
     shape = {"num_envs": 6, "capacity": 60, "n_step": 2, "gamma": 0.9}
-    memory, twin = make_pair(make_spec(), **shape)
+    memory, reference = make_pair(make_spec(), **shape)
     feed = Feed(make_spec(), 6, seed=4)
     for _ in range(13):
-        write_both(memory, twin, feed, np.array([0, 4, 2]) if partial else None)
+        write_both(memory, reference, feed, np.array([0, 4, 2]) if partial else None)
         if partial:
-            write_both(memory, twin, feed, np.array([4, 1]))
-    slots = [twin.slot(*found) for found in twin.sampleable()]
-    counts_differ = len({len(history) for history in twin.history}) > 1
+            write_both(memory, reference, feed, np.array([4, 1]))
+    slots = [reference.slot(*found) for found in reference.sampleable()]
+    counts_differ = len({len(history) for history in reference.history}) > 1
     assert counts_differ == partial
     out = Batch.allocate(make_spec(), 100, 512)
     memory.sample(np.random.default_rng(8), 100, out)
@@ -83,17 +89,17 @@ def test_every_sampleable_transition_is_equally_likely(partial):
     assert chi_square_excess(counts[slots], expected) < 4
 
 
-def test_even_and_uneven_envs_number_transitions_alike():
+def test_envs_with_equal_and_unequal_counts_number_transitions_alike():
     spec = make_spec()
     shape = {"num_envs": 3, "capacity": 24, "n_step": 1, "gamma": 0.9}
-    memory, twin = make_pair(spec, **shape)
+    memory, reference = make_pair(spec, **shape)
     feed = Feed(spec, 3, seed=0)
     for _ in range(20):
-        write_both(memory, twin, feed)
-    write_both(memory, twin, feed, np.array([1]))
+        write_both(memory, reference, feed)
+    write_both(memory, reference, feed, np.array([1]))
     out = Batch.allocate(spec, 1, 500)
     memory.sample(np.random.default_rng(0), 1, out)
-    assert out.index[0].tolist() == twin.choose(np.random.default_rng(0).random(500))
+    assert out.index[0].tolist() == reference.choose(np.random.default_rng(0).random(500))
 
 
 def test_truncation_bootstraps_from_final_obs_and_termination_does_not():
@@ -147,13 +153,13 @@ def test_n_step_returns_stop_at_the_end_of_an_episode():
 def test_continuous_actions_come_back_as_written():
     spec = make_box_spec()
     shape = {"num_envs": 2, "capacity": 12, "n_step": 2, "gamma": 0.9}
-    memory, twin = make_pair(spec, **shape)
+    memory, reference = make_pair(spec, **shape)
     feed = Feed(spec, 2, seed=1)
     for _ in range(20):
-        write_both(memory, twin, feed)
+        write_both(memory, reference, feed)
     out = replace(Batch.allocate(spec, 1, 9), action=np.zeros((1, 9, 2), np.float32))
     memory.sample(np.random.default_rng(0), 1, out)
-    twin.check(out, 1)
+    reference.check(out, 1)
 
 
 def test_capacity_is_rounded_up_to_whole_rows_that_hold_a_window():
@@ -164,7 +170,7 @@ def test_capacity_is_rounded_up_to_whole_rows_that_hold_a_window():
     assert tiny.capacity == 7 * 8
 
 
-def test_a_batch_as_large_as_the_memory_is_not_waited_for_in_vain():
+def test_a_batch_as_large_as_the_memory_can_be_sampled_once_it_is_full():
     spec = make_spec()
     memory = ReplayBuffer(spec=spec, num_envs=4, capacity=32, n_step=3, gamma=0.9)
     feed = Feed(spec, 4, seed=0)
@@ -217,16 +223,16 @@ def test_a_cleared_memory_continues_like_a_new_one():
     used.clear()
     assert used.size == 0
     assert not used.can_sample(1)
-    twin = ReplayTwin(**shape)
+    reference = ReferenceReplay(**shape)
     feed = Feed(spec, 3, seed=2)
     for _ in range(11):
         ids = feed.some_ids()
         step = feed.step(ids)
-        for memory in (used, fresh, twin):
+        for memory in (used, fresh, reference):
             memory.write(*step, ids)
         if used.size:
             used.sample(np.random.default_rng(3), 2, out)
-            twin.check(out, 2)
+            reference.check(out, 2)
     left, right = used.state(), fresh.state()
     assert left.scalars == right.scalars
     assert all(np.array_equal(left.arrays[k], right.arrays[k]) for k in right.arrays)

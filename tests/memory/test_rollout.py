@@ -27,7 +27,7 @@ def random_step(feed: Feed):
 
 
 def play_rows(memory: RolloutBuffer, steps) -> None:
-    """Write steps the way an environment does: into the rows that the memory hands out."""
+    """Write steps as an environment does: into the slots of the buffer."""
     for before, decision, after in steps:
         row = memory.next_slot()
         np.testing.assert_array_equal(row.before.obs, before.obs)
@@ -63,7 +63,7 @@ def assert_same(one, other) -> None:
             np.testing.assert_array_equal(a[name], b[name], err_msg=name)
 
 
-def test_the_environment_writes_where_learning_reads():
+def test_step_slots_are_views_of_the_rollout():
     memory = make()
     rows = []
     for _ in range(T):
@@ -87,7 +87,7 @@ def test_the_environment_writes_where_learning_reads():
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_columns_filled_out_of_step_hold_what_rows_hold(spec):
+def test_asynchronous_writes_give_the_same_rollout_as_step_slots(spec):
     feed = Feed(spec, N, seed=1)
     steps = [random_step(feed) for _ in range(T)]
     together, apart = make(spec), make(spec)
@@ -102,7 +102,7 @@ def test_columns_filled_out_of_step_hold_what_rows_hold(spec):
         np.testing.assert_array_equal(apart.has_room, done < T)
     assert not together.has_room.any()
     assert not apart.has_room.any()
-    # Row T means something for what is acted on alone.
+    # In row T only observations and masks have a meaning.
     for a, b in zip(recorded(together), recorded(apart), strict=True):
         for name in a:
             rows = slice(None) if name in ("obs", "mask", "final_obs") else slice(T)
@@ -123,7 +123,7 @@ def pick(spec, steps, done, ids):
     return before, decision, after
 
 
-def test_an_environment_cannot_run_over_the_end_of_a_rollout():
+def test_writes_past_the_end_of_a_rollout_are_refused():
     memory, feed = make(), Feed(make_spec(), N, seed=0)
     ids = np.array([2])
     for _ in range(T):
@@ -140,7 +140,7 @@ def test_an_environment_cannot_run_over_the_end_of_a_rollout():
 
 @pytest.mark.parametrize("parts", [1, 3, 4, 7])
 @pytest.mark.parametrize("reuse", [0, 2])
-def test_minibatches_hold_every_step_once_and_no_other(parts, reuse):
+def test_minibatches_hold_every_step_exactly_once(parts, reuse):
     spec = make_spec()
     memory, feed = make(spec, reuse=reuse), Feed(spec, N, seed=3)
     for number in range(4):
@@ -172,7 +172,7 @@ def step_of(record, *at) -> tuple[float, ...]:
     return tuple(float(value) for value in np.concatenate(values))
 
 
-def test_every_order_has_an_equal_share_of_the_draws():
+def test_all_permutations_are_equally_likely():
     found = set()
     for last, middle in product((1 / 6, 3 / 6, 5 / 6), (1 / 4, 3 / 4)):
         order = np.array([7, 8, 9, 0])
@@ -182,8 +182,8 @@ def test_every_order_has_an_equal_share_of_the_draws():
     assert found == set(permutations((7, 8, 9)))
 
 
-def test_all_deals_are_equally_likely():
-    """Four steps to two parts: six deals, each from as many of all orders of the draws."""
+def test_all_assignments_to_minibatches_are_equally_likely():
+    """Four steps in two minibatches: six assignments, each from equally many orders of draws."""
     counts = Counter()
     for draws in product((1 / 8, 3 / 8, 5 / 8, 7 / 8), (1 / 6, 3 / 6, 5 / 6), (1 / 4, 3 / 4)):
         last, middle, first = draws
@@ -196,17 +196,17 @@ def test_all_deals_are_equally_likely():
     assert counts == dict.fromkeys(combinations((7, 8, 9, 10), 2), 4)
 
 
-def test_deals_depend_on_the_generator_alone():
+def test_minibatches_depend_only_on_the_random_generator():
     memory = make()
     for t in range(T):
         memory.next_slot().decision.log_prob[:] = np.arange(N) + t * N
         memory.advance()
     memory.rollouts()[0].value[:] = np.arange((T + 1) * N).reshape(T + 1, N)
-    deals = []
+    minibatches = []
     for seed in (0, 1, 0):
         memory.shuffle(np.random.default_rng(seed), 2)
-        deals.append(memory.minibatch(0).gathered().value.tolist())
-    assert deals[0] == deals[2] != deals[1]
+        minibatches.append(memory.minibatch(0).gathered().value.tolist())
+    assert minibatches[0] == minibatches[2] != minibatches[1]
 
 
 def test_the_next_rollout_begins_where_the_last_one_ended_and_old_ones_age():
@@ -230,7 +230,7 @@ def test_the_next_rollout_begins_where_the_last_one_ended_and_old_ones_age():
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 @pytest.mark.parametrize("steps_done", [0, 2, 5, 11])
-def test_a_saved_memory_goes_on_as_the_one_it_was_saved_from(spec, steps_done):
+def test_a_restored_buffer_continues_like_the_saved_one(spec, steps_done):
     feed = Feed(spec, N, seed=5)
     steps = [random_step(feed) for _ in range(16)]
     memory = make(spec, reuse=1)
@@ -292,7 +292,7 @@ def test_array_names_of_chunk_files_never_change():
     ]
 
 
-def test_clearing_leaves_a_memory_like_new():
+def test_a_cleared_buffer_behaves_like_a_new_one():
     spec = make_spec()
     memory, feed = make(spec, reuse=1), Feed(spec, N, seed=7)
     for _ in range(2):
@@ -313,7 +313,7 @@ def test_clearing_leaves_a_memory_like_new():
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("part", ["rows", "deal", "gather"])
+@pytest.mark.parametrize("part", ["rows", "shuffle", "gather"])
 def test_nothing_that_scales_is_allocated_per_call(part):
     spec, num_envs = make_spec(), 16_384
     memory = make(spec, num_envs=num_envs, steps=64)
@@ -327,11 +327,11 @@ def test_nothing_that_scales_is_allocated_per_call(part):
     def gather() -> None:
         memory.minibatch(3).gathered(out)
 
-    def deal_anew() -> None:
+    def shuffle() -> None:
         memory.shuffle(rng, 8)
 
-    deal_anew()
-    call = {"rows": rows, "deal": deal_anew, "gather": gather}[part]
+    shuffle()
+    call = {"rows": rows, "shuffle": shuffle, "gather": gather}[part]
     kept, peak = allocated(call)
     assert peak < 16_384
     assert kept < 4096

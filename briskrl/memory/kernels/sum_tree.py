@@ -33,7 +33,7 @@ def set_leaf(tree: Array, slot: int, priority: float) -> None:
 
 @helper
 def set_leaves(tree: Array, slot: int, number: int, priority: float) -> None:
-    """Set `number` neighbouring leaves and the sums above them, each sum once."""
+    """Set `number` consecutive leaves and the sums above them, each sum once."""
     first = tree.shape[0] // 2 + slot
     last = first + number - 1
     for node in range(first, last + 1):

@@ -107,7 +107,7 @@ def test_every_preset_overfits_one_batch(engine, preset):
     first = float(algo.update(batch, 1, Counters())[0].mean())
     for _ in range(400):
         last = float(algo.update(batch, 1, Counters())[0].mean())
-    # Cross entropy cannot fall below the target's own entropy, so it is asked for less.
+    # Cross entropy cannot fall below the entropy of the target, so the bound is looser.
     assert last < first * (0.75 if config.atoms > 1 else 0.2)
 
 
@@ -139,7 +139,7 @@ def test_a_restored_algorithm_continues_to_the_same_bits(engine, preset):
     assert np.array_equal(parameters(original), parameters(restored))
 
 
-def test_the_target_is_refreshed_every_so_many_updates(engine):
+def test_the_target_network_is_refreshed_every_target_every_updates(engine):
     algo = make(small(target_every=4), engine=engine)
     batch = random_batch(spec(), 6)
     algo.update(batch, 3, Counters())
@@ -148,7 +148,7 @@ def test_the_target_is_refreshed_every_so_many_updates(engine):
     assert torch.equal(algo.model.target_flat.values, algo.model.online_flat.values)
 
 
-def test_the_target_can_be_refreshed_by_transitions_whatever_the_number_of_envs(engine):
+def test_the_target_network_can_be_refreshed_by_env_steps_for_any_number_of_envs(engine):
     algo = make(small(target_every=100, target_unit="steps"), engine=engine)
     batch = random_batch(spec(), 1)
     algo.update(batch, 1, Counters(env_steps=99))
@@ -240,8 +240,8 @@ def test_more_pieces_than_transitions_are_refused():
     assert not small(grad_accumulation=8).check()
 
 
-def learnt_apart(preset, **compute):
-    """How far parameters are from a plain run's, as a share of the way they went."""
+def relative_distance(preset, **compute):
+    """Distance of the parameters from a plain run's, relative to the distance both have moved."""
     plain, other = (make(small(**DQN_PRESETS[preset]), **how) for how in ({}, compute))
     start = parameters(plain)
     for algo in (plain, other):
@@ -252,10 +252,10 @@ def learnt_apart(preset, **compute):
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 def test_half_precision_learns_about_the_same(preset):
-    assert 0 < learnt_apart(preset, amp=True) < 0.5
+    assert 0 < relative_distance(preset, amp=True) < 0.5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 def test_compiled_networks_learn_the_same(preset):
-    assert learnt_apart(preset, compile=True) < 0.01
+    assert relative_distance(preset, compile=True) < 0.01

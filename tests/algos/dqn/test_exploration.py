@@ -6,7 +6,7 @@ import pytest
 from briskrl.algos.dqn.exploration import EpsilonGreedy, linear
 
 
-def twin(greedy, draws, epsilon, num_actions, mask):
+def reference(greedy, draws, epsilon, num_actions, mask):
     """mix_random_actions, one environment at a time."""
     actions = []
     for i, choice in enumerate(greedy):
@@ -21,7 +21,7 @@ def twin(greedy, draws, epsilon, num_actions, mask):
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
-def test_mixing_equals_its_plain_twin(masked, epsilon):
+def test_epsilon_greedy_actions_equal_the_plain_python_reference(masked, epsilon):
     rng = np.random.default_rng(3)
     for _ in range(50):
         greedy = rng.integers(0, 4, 64)
@@ -30,7 +30,7 @@ def test_mixing_equals_its_plain_twin(masked, epsilon):
         out = np.zeros(64, np.int64)
         explore.mix(greedy, mask, epsilon, out)
         draws = np.random.default_rng(9).random((2, 64))
-        assert out.tolist() == twin(greedy, draws, epsilon, 4, mask)
+        assert out.tolist() == reference(greedy, draws, epsilon, 4, mask)
 
 
 def test_random_actions_are_uniform_over_legal_ones():

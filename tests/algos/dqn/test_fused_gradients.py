@@ -1,4 +1,4 @@
-"""Gradients of value learning on the fused engine are those of autograd, for any shape."""
+"""Gradients of DQN on the fused engine equal those of autograd, for any shape."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OPTIONS = {
 )
 @example(widths=[128, 128], inputs=11, actions=3, batch_size=64, mask=False, seed=0)
 @example(widths=[1], inputs=1, actions=1, batch_size=1, mask=False, seed=0)
-def test_gradients_and_errors_are_those_of_autograd(
+def test_gradients_and_errors_equal_those_of_autograd(
     options, dtype, widths, inputs, actions, batch_size, mask, seed
 ):
     env = env_of(inputs, actions, mask=mask)
@@ -59,8 +59,8 @@ def test_gradients_and_errors_are_those_of_autograd(
 
 
 @pytest.mark.parametrize("options", ["plain", "rainbow"])
-def test_the_gradient_of_every_update_of_a_call_is_right(options):
-    """Each is told from the network that the updates before have left."""
+def test_the_gradient_of_every_update_of_one_call_equals_that_of_autograd(options):
+    """Each gradient is computed with the network after the updates before."""
     env = spec()
     config = small(**OPTIONS[options], max_grad_norm=0.0, lr=1e-2, target_every=2)
     algo = make(config, env, engine="fused")
@@ -78,7 +78,7 @@ def test_the_gradient_of_every_update_of_a_call_is_right(options):
 
 
 @pytest.mark.parametrize("options", ["plain", "rainbow"])
-def test_bytes_are_scaled_as_torch_scales_them(options):
+def test_byte_observations_are_scaled_as_in_torch(options):
     env = spec(shape=(2, 3, 3), dtype=np.uint8)
     config = small(**OPTIONS[options], body="mlp", prioritized=True, max_grad_norm=0.0)
     algo = make(config, env, engine="fused")
@@ -88,7 +88,7 @@ def test_bytes_are_scaled_as_torch_scales_them(options):
     assert distance(algo.model.online_flat.gradients, expected) < 1e-5
 
 
-def test_the_gradient_is_scaled_down_to_its_limit():
+def test_the_gradient_norm_is_clipped():
     free, limited = (make(small(max_grad_norm=norm), engine="fused") for norm in (0.0, 1e-3))
     for algo in (free, limited):
         algo.update(random_batch(spec(), 1), 1, Counters())

@@ -1,4 +1,4 @@
-"""Value learning where several actions of one set are taken at once."""
+"""DQN with several actions of one set at once (SubsetSpec)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_best_legal_actions_are_taken_best_first():
         legal = legal if len(legal) else np.arange(SIZE)
         taken = decision.action[row]
         real = taken[taken >= 0]
-        # Two values may be the same to the bit, so it is values that are compared.
+        # Two actions may have exactly the same value, so values are compared.
         assert judged[row, real].tolist() == sorted(judged[row, legal], reverse=True)[:TAKEN]
         assert set(real) <= set(legal)
         assert (taken[len(real) :] == -1).all()
@@ -113,14 +113,14 @@ def test_distributions_of_returns_are_refused():
         make("c51")
 
 
-def test_the_fused_engine_says_that_it_takes_single_actions():
+def test_the_fused_engine_refuses_subset_actions():
     spec = EnvSpec(ArraySpec.of((4,), np.float32, 0, 1), SubsetSpec(5, 2), None, True, True)
     with pytest.raises(ConfigError, match="several actions of one set"):
         DQN(DQNConfig(), spec, Streams(0), Compute(torch.device("cpu"), engine="fused"))
 
 
-def test_each_action_of_the_teacher_should_lead_those_it_did_not_take():
+def test_the_margin_applies_to_each_action_of_the_teacher():
     values = torch.tensor([[1.0, 0.5, 0.9, 2.0], [1.0, 0.5, 0.9, 2.0]])
     losses = large_margin(values, torch.tensor([[3, 0], [1, -1]]), 0.3)
-    # Taught 2.0 leads 0.9 far enough and 1.0 by 0.1; taught 0.5 lacks 1.5 and the margin.
+    # The value 2.0 is far enough ahead of 0.9; 0.5 is behind by 1.5 plus the margin.
     assert losses.tolist() == pytest.approx([(0 + 0.2) / 2, 1.8])

@@ -53,7 +53,7 @@ CASES = [
 
 @pytest.mark.parametrize(("engine", "space"), ENGINES_AND_SPACES)
 @pytest.mark.parametrize("options", [{}, {"normalize_obs": True, "shared": True}], ids=str)
-def test_the_first_update_on_a_rollout_sees_the_policy_that_acted(engine, space, options):
+def test_the_ratio_is_one_in_the_first_update_on_a_rollout(engine, space, options):
     env = SPACES[space]
     agent = make(config(**options), env, engine=engine)
     for seed in range(3):
@@ -67,7 +67,7 @@ def test_the_first_update_on_a_rollout_sees_the_policy_that_acted(engine, space,
 
 
 def ratios(agent, batch):
-    """How much likelier the network that updates see has become to act as recorded."""
+    """The probability ratios of recorded actions, by the network that updates use."""
     mask = None if batch.mask is None else torch.from_numpy(batch.mask)
     with torch.no_grad():
         out, _ = agent.model.network(torch.from_numpy(batch.obs))
@@ -75,7 +75,7 @@ def ratios(agent, batch):
     return np.exp(now.numpy() - batch.old_log_prob)
 
 
-def test_statistics_take_hold_only_once_acting_starts_again(engine):
+def test_new_observation_statistics_are_used_from_the_next_act_on(engine):
     env = spec()
     agent = make(config(normalize_obs=True), env, engine=engine)
     rollout = collect(agent, env)
@@ -116,7 +116,7 @@ def learn(agent, env, seed):
 
 
 def test_without_reuse_an_update_is_plain_ppo_to_the_bit():
-    """Weights of one leave no trace: the loss written without them gives the same bits."""
+    """A loss written without importance weights gives the same bits."""
     env = spec("continuous")
     agent, batch = with_advantages(config(lr_schedule="constant"), env)
     plain, _ = with_advantages(config(lr_schedule="constant"), env)
@@ -136,7 +136,7 @@ def test_without_reuse_an_update_is_plain_ppo_to_the_bit():
         assert np.array_equal(parameters(agent), parameters(plain))
 
 
-def test_the_step_size_falls_linearly_with_the_budget(engine):
+def test_the_learning_rate_falls_linearly_to_zero(engine):
     agent, batch = with_advantages(config(lr=1e-2), engine=engine)
     counters = Counters(env_steps=75, total_steps=100)
     assert agent.progress(counters)["lr"] == pytest.approx(2.5e-3)
@@ -144,14 +144,14 @@ def test_the_step_size_falls_linearly_with_the_budget(engine):
     agent.update(batch, Counters(env_steps=100, total_steps=100))
     assert np.array_equal(parameters(agent), before)
     agent.update(batch, counters)
-    # Adam's first steps move every parameter by the step size at most.
+    # Adam's first step moves every parameter by at most the learning rate.
     assert np.abs(parameters(agent) - before).max() == pytest.approx(2.5e-3, rel=0.3)
 
 
 @pytest.mark.parametrize(
     ("engine", "space"), [("torch", "discrete"), ("torch", "continuous"), ("fused", "discrete")]
 )
-def test_learning_stops_where_the_policy_has_moved_far_enough(engine, space):
+def test_updates_stop_when_the_target_kl_is_exceeded(engine, space):
     settings = config(target_kl=0.01, lr=1e-2, clip=10.0)
     agent, batch = with_advantages(settings, SPACES[space], engine=engine)
     went_on = [agent.update(batch, Counters()) for _ in range(50)]
@@ -162,7 +162,7 @@ def test_learning_stops_where_the_policy_has_moved_far_enough(engine, space):
     assert np.array_equal(parameters(agent), stopped)
 
 
-def test_advantages_are_normalised_per_minibatch():
+def test_advantages_are_normalized_per_minibatch():
     agent, batch = with_advantages()
     scaled = agent._advantages(batch)
     expected = (batch.advantage - batch.advantage.mean()) / batch.advantage.std(ddof=1)
@@ -171,7 +171,7 @@ def test_advantages_are_normalised_per_minibatch():
     assert plain._advantages(batch) is batch.advantage
 
 
-def test_peers_are_what_returns_are_compared_with():
+def test_the_peers_baseline_is_the_mean_return_of_all_environments():
     agent, env = make(config(baseline="peers", gae_lambda=1.0, normalize_reward=False)), spec()
     rollout = collect(agent, env)
     agent.compute_advantages([rollout], Counters())
@@ -182,7 +182,7 @@ def test_peers_are_what_returns_are_compared_with():
 
 
 @pytest.mark.parametrize("engine", ["torch", "fused"])
-def test_imitating_is_the_gradient_of_the_cross_entropy_and_leaves_the_optimizer_alone(engine):
+def test_behavior_cloning_is_the_gradient_of_the_cross_entropy_and_keeps_the_optimizer(engine):
     env = spec()
     agents = [make(config(pretrain_lr=1e-3, value_coef=0.0), env, engine=engine) for _ in "ab"]
     rollout = collect(agents[0], env)
@@ -233,13 +233,13 @@ def test_sampled_and_greedy_actions_respect_the_mask(engine):
 
 
 @pytest.mark.parametrize(("engine", "space"), ENGINES_AND_SPACES)
-def test_a_policy_takes_the_likeliest_actions_of_the_agent_it_was_saved_from(engine, space):
+def test_a_saved_policy_takes_the_most_likely_actions_of_its_agent(engine, space):
     env = SPACES[space]
     agent = make(config(normalize_obs=True), env, engine=engine)
     learn(agent, env, 0)
     obs = observations(env, (30,), np.random.default_rng(3))
     policy = StochasticPolicy(agent.config, env.obs, env.action, agent.state()["model"].arrays)
-    collect(agent, env)  # The agent takes on its new statistics.
+    collect(agent, env)  # The agent starts to use the new statistics.
     with torch.no_grad():
         out = agent.model.network.policy(torch.from_numpy(obs))
     expected = agent.model.distribution.mode(out, None).numpy()
@@ -261,7 +261,7 @@ def test_three_non_finite_updates_stop_and_change_no_parameter(engine, what):
 
 @pytest.mark.parametrize(("engine", "preset", "space"), CASES)
 def test_every_preset_overfits_one_batch(engine, preset, space):
-    """Rewarded actions become likely, values come to predict the returns."""
+    """Rewarded actions become likely, and values predict the returns."""
     env = SPACES[space]
     options = PPO_PRESETS[preset] | {"lr": 1e-2, "entropy_coef": 0.0, "max_grad_norm": 0.0}
     agent, batch = with_advantages(config(**options, clip_value=0.0), env, engine=engine)
@@ -277,8 +277,8 @@ def test_every_preset_overfits_one_batch(engine, preset, space):
     assert after["policy_loss"] < before["policy_loss"] - 0.05
 
 
-def learnt_apart(env, **compute):
-    """How far parameters are from a plain agent's after equal updates, as a share of the way."""
+def relative_distance(env, **compute):
+    """Distance of the parameters from a plain agent's, relative to the distance moved."""
     plain, batch = with_advantages(env=env)
     other, _ = with_advantages(env=env, **compute)
     start = parameters(plain)
@@ -291,20 +291,20 @@ def learnt_apart(env, **compute):
 
 @pytest.mark.parametrize("space", ["masked", "planes", "continuous"])
 def test_half_precision_learns_about_the_same(space):
-    assert 0 < learnt_apart(SPACES[space], amp=True) < 0.5
+    assert 0 < relative_distance(SPACES[space], amp=True) < 0.5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("space", ["masked", "planes", "continuous"])
 def test_compiled_networks_learn_the_same(space):
-    assert learnt_apart(SPACES[space], compile=True) < 0.01
+    assert relative_distance(SPACES[space], compile=True) < 0.01
 
 
 @pytest.mark.parametrize("engine", ["torch", "fused"])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("mask", [False, True])
-def test_chosen_steps_are_learnt_from_as_if_there_were_no_others(engine, threads, mask):
-    """Sizes go up and down, since buffers are kept."""
+def test_updates_on_indices_equal_updates_on_these_steps_alone(engine, threads, mask):
+    """Sizes go up and down, because buffers are reused."""
     env = spec(mask=mask)
     among, alone = (make(config(), env, engine=engine, threads=threads) for _ in range(2))
     for agent in (among, alone):

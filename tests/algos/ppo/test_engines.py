@@ -1,4 +1,4 @@
-"""What an update of the policy engines does, whichever engine computes it."""
+"""Updates of PPO, with both engines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_illegal_actions_receive_no_gradient(engine):
 
 
 @pytest.mark.parametrize(("engine", "options", "env"), ENGINES_AND_ENVS)
-def test_all_figures_are_reported(engine, options, env):
+def test_all_metrics_are_reported(engine, options, env):
     agent, batch = with_advantages(config(**options), env, engine=engine)
     agent.update(batch, Counters())
     figures = agent.progress(Counters())
@@ -52,7 +52,7 @@ def test_all_figures_are_reported(engine, options, env):
     assert figures["approx_kl"] == pytest.approx(0, abs=1e-6)
 
 
-def test_a_minibatch_of_one_step_can_be_learnt_from(engine):
+def test_a_minibatch_may_have_one_step(engine):
     agent, batch = with_advantages(size=1, engine=engine)
     before = parameters(agent)
     agent.update(batch, Counters())

@@ -1,4 +1,4 @@
-"""Gradients of policy learning on the fused engine are those of autograd, for any shape."""
+"""Gradients of PPO on the fused engine equal those of autograd, for any shape."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from briskrl.core.types import Minibatch
 from tests.algos.rollouts import config, make, move, spec
 from tests.fused.precision import (
     ROUNDING,
-    chances,
     distance,
     in_precision,
+    log_prob_and_entropy,
     policy_gradient,
     precision,
 )
@@ -43,7 +43,7 @@ def env_of(inputs: int, sizes: list[int], *, mask: bool) -> EnvSpec:
 
 
 def random_minibatch(agent, env: EnvSpec, size: int, seed: int) -> Minibatch:
-    """Steps whose actions have become likelier or less likely by any amount."""
+    """Random steps whose probability ratios are spread around 1."""
     rng = np.random.default_rng(seed)
     sizes = agent.model.distribution.sizes
     batch = Minibatch.allocate(env, size)
@@ -59,7 +59,7 @@ def random_minibatch(agent, env: EnvSpec, size: int, seed: int) -> Minibatch:
     with torch.no_grad():
         out, value = agent.model.network(torch.from_numpy(batch.obs).to(torch.get_default_dtype()))
         mask = None if batch.mask is None else torch.from_numpy(batch.mask)
-        log_prob, _ = chances(agent.model, out, torch.from_numpy(batch.action), mask)
+        log_prob, _ = log_prob_and_entropy(agent.model, out, torch.from_numpy(batch.action), mask)
     batch.old_log_prob[...] = log_prob.numpy() + 0.2 * rng.standard_normal(size)
     batch.value[...] = value.squeeze(1).numpy() + 0.2 * rng.standard_normal(size)
     return batch
@@ -78,7 +78,7 @@ def random_minibatch(agent, env: EnvSpec, size: int, seed: int) -> Minibatch:
 )
 @example(widths=[64, 64], inputs=4, sizes=[2], batch_size=256, mask=False, seed=0)
 @example(widths=[1], inputs=1, sizes=[1], batch_size=1, mask=False, seed=0)
-def test_gradients_and_figures_are_those_of_autograd(
+def test_gradients_and_metrics_equal_those_of_autograd(
     options, dtype, widths, inputs, sizes, batch_size, mask, seed
 ):
     env = env_of(inputs, sizes, mask=mask)
@@ -90,9 +90,9 @@ def test_gradients_and_figures_are_those_of_autograd(
             rng = np.random.default_rng(seed)
             agent.model.network.inputs.set_moments(rng.random(inputs), 0.5 + rng.random(inputs))
             if dtype == "float64":
-                # Torch's network would round what it has standardized.
+                # Torch's network would round standardized observations to float32.
                 pretend_plain(agent.model.network)
-        # Biases of 0 let units sit exactly on their kink.
+        # With biases of 0, units could be exactly at the kink of their activation.
         move(agent, 0.2, seed=seed)
         batch = in_precision(random_minibatch(agent, env, batch_size, seed), dtype)
         expected, terms = policy_gradient(agent, batch, batch.advantage)
@@ -121,7 +121,7 @@ def pretend_plain(network) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", [1, 255, 256, 511, 512, 1000, 4096])
-def test_minibatches_of_any_size_are_shared_between_threads(threads, size):
+def test_minibatches_of_any_size_have_the_gradient_of_autograd_on_several_threads(threads, size):
     env = spec(mask=True)
     agent = make(config(), env, engine="fused", threads=threads)
     batch = random_minibatch(agent, env, size, seed=1)

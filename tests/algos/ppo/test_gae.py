@@ -1,4 +1,4 @@
-"""Advantages, returns and importance weights, by hand and against a plain twin."""
+"""Advantages, returns and importance weights, by hand and against a plain-Python reference."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_gae_by_hand():
     assert returns[:, 0].tolist() == [2.6875, 4.75, 7]
 
 
-def test_a_terminal_end_bootstraps_from_nothing_and_a_truncated_one_from_its_last_observation():
-    # Both cut the sum: step 0 sees nothing of step 1.
+def test_termination_does_not_bootstrap_and_truncation_bootstraps_from_final_obs():
+    # Both end the sum: step 0 does not depend on step 1.
     ends = {"terminated": [[True, False], [False] * 2, [False] * 2]}
     ends["truncated"] = [[True, True], [False] * 2, [False] * 2]
     advantage, _ = run_kernel(
@@ -64,7 +64,7 @@ def test_a_terminal_end_bootstraps_from_nothing_and_a_truncated_one_from_its_las
     assert advantage.tolist() == [[0, 5], [2, 2]]
 
 
-def test_lambda_one_takes_the_returns_and_lambda_zero_one_step():
+def test_lambda_one_is_monte_carlo_and_lambda_zero_one_step_td():
     reward, value = column(1, 2, 3, 0), column(5, 6, 7, 8)
     _, returns = run_kernel(reward, value, lam=1.0)
     assert returns[:, 0].tolist() == [1 + 1 + 0.75 + 1, 2 + 1.5 + 2, 3 + 4]
@@ -110,7 +110,7 @@ def vtrace_twin(reward, value, final, terminated, truncated, weight, gamma, lam)
 
 
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(1, 12), weighted=st.booleans())
-def test_returns_equal_the_sums_that_define_v_trace(seed, steps, weighted):
+def test_returns_equal_the_definition_of_v_trace(seed, steps, weighted):
     rng = np.random.default_rng(seed)
     lead = (steps + 1, 3)
     reward, value, final = rng.standard_normal((3, *lead)).astype(np.float32)
@@ -143,7 +143,7 @@ def test_returns_equal_the_sums_that_define_v_trace(seed, steps, weighted):
         ("fused", "several", False),
     ],
 )
-def test_past_rollouts_are_weighted_by_how_likely_the_policy_still_is(engine, action, mask):
+def test_past_rollouts_have_truncated_importance_weights(engine, action, mask):
     env = spec(action, mask=mask)
     agent = make(env=env, engine=engine)
     rollout = collect(agent, env)
@@ -163,7 +163,7 @@ def test_past_rollouts_are_weighted_by_how_likely_the_policy_still_is(engine, ac
     assert rollout.weight[:-1] == pytest.approx(np.minimum(1, ratio), abs=1e-5)
 
 
-def test_fresh_rollouts_keep_their_log_probabilities_to_the_bit_and_weigh_one(engine):
+def test_fresh_rollouts_keep_their_log_probs_exactly_and_have_weight_one(engine):
     env = spec()
     agent = make(env=env, engine=engine)
     rollout = collect(agent, env)
@@ -172,7 +172,7 @@ def test_fresh_rollouts_keep_their_log_probabilities_to_the_bit_and_weigh_one(en
     assert (rollout.weight == 1).all()
 
 
-def test_values_are_those_of_the_network_whatever_the_chunks(engine, monkeypatch):
+def test_values_do_not_depend_on_how_observations_are_split_into_chunks(engine, monkeypatch):
     monkeypatch.setattr(torch_policies, "MAX_ROWS", 7)
     monkeypatch.setattr(advantages, "ROWS_PER_PASS", 3)
     env = spec()
@@ -197,7 +197,7 @@ def test_values_are_those_of_the_network_whatever_the_chunks(engine, monkeypatch
     assert rollout.returns[:-1] == pytest.approx(expected, abs=1e-5)
 
 
-def test_reusing_changes_nothing_about_the_newest_rollout():
+def test_reuse_does_not_change_the_advantages_of_the_newest_rollout():
     env = spec()
     fresh, reusing = make(config(reuse=0), env), make(config(reuse=2), env)
     rollouts = [collect(agent, env) for agent in (fresh, reusing)]
@@ -219,7 +219,7 @@ def test_large_observations_are_evaluated_a_few_at_a_time():
         assert all(a.stop == b.start for a, b in pairwise(cuts))
 
 
-def test_rewards_that_are_not_numbers_stay_so():
+def test_gae_keeps_nan_rewards():
     advantage, returns = run_kernel(
         column(1, np.nan, 1, 0), column(0, 0, 0, 0), terminated=column(0, 0, 1, 0), limit=10.0
     )
