@@ -39,7 +39,7 @@ class Pretraining:
     """Behavior cloning of a teacher before the first step of the run."""
 
     teacher: str
-    """Name of the teacher, see `briskrl.envs.teachers`."""
+    """Name of the teacher, see `briskrl.envs.registry.Teacher`."""
     updates: int
     """Gradient updates on the teacher's transitions."""
     loss: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from briskrl.core.errors import ConfigError, nearest
 from briskrl.core.registry import Registry, load_object
@@ -48,6 +48,18 @@ class HandWritten:
     def fitted(self, spec: EnvSpec) -> HandWritten:
         """The same player, which needs no network of the right size."""
         return self
+
+
+class Teacher(Protocol):
+    """A player whose actions an agent can be pretrained on, in one batch of environments.
+
+    Teachers read the environments themselves, not observations, so they can teach agents with any
+    observation.
+    """
+
+    def actions(self) -> Array:
+        """The next actions, (N,) or (N, D)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +213,29 @@ ENVS.add(
         factory="briskrl.envs.external:build",
     ),
 )
+
+
+def check_teacher(env: str, name: str) -> None:
+    """Check that an environment has a teacher of this name.
+
+    Raises:
+        ConfigError: It has none.
+    """
+    known = ENVS.get(env).teachers
+    if not known:
+        raise ConfigError(f"The environment {env!r} has no teachers to pretrain from.")
+    if name not in known:
+        raise ConfigError(
+            f"The environment {env!r} has no teacher {name!r}. {nearest(name, known)}"
+        )
+
+
+def make_teacher(family: str, name: str, env: VecEnv) -> Teacher:
+    """A teacher for a batch of environments; planning may take a while.
+
+    Raises:
+        ConfigError: There is no such teacher.
+    """
+    check_teacher(family, name)
+    found: Teacher = load_object(ENVS.get(family).teacher)(env, name)
+    return found

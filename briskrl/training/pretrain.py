@@ -13,7 +13,7 @@ from time import monotonic
 from briskrl.algos.components import OffPolicyComponents, Pretraining
 from briskrl.core.counters import Counters
 from briskrl.core.types import Array, Bools, Decision
-from briskrl.envs.teachers import Teacher, make_teacher
+from briskrl.envs.registry import Teacher, make_teacher
 from briskrl.training.collector import Collecting
 from briskrl.training.trainer import Trainer
 

@@ -14,7 +14,7 @@ from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.types import EpisodeStats, ObsCodec, State
 from briskrl.envs.base import VecEnv
 from briskrl.envs.make import make_env
-from briskrl.envs.teachers import check_teacher
+from briskrl.envs.registry import check_teacher
 from briskrl.nets.compute import Compute
 from briskrl.training.async_collector import AsyncCollector
 from briskrl.training.collector import Actor, Collecting, Collector, DoubleBuffer, StepSlots
