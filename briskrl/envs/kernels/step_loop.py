@@ -46,6 +46,10 @@ def numbers_per_env(obs, reward):
     return obs.size // reward.size
 
 
+REFUSED = -1
+"""In place of a cause: the action was refused, and nothing is written for this env."""
+
+
 class EnvFunctions(NamedTuple):
     """The compiled functions of an environment family.
 
@@ -64,7 +68,7 @@ class EnvFunctions(NamedTuple):
     advance: Callable[..., Any]
     """(memory, base, i, lane, actions) -> reward, cause of the end or 0, whether that is terminal.
 
-    `actions` is flat. An end that is not terminal is a truncation.
+    `actions` is flat. An end that is not terminal is a truncation. The cause may be REFUSED.
     """
     record_episode: Callable[..., Any]
     """(memory, base, i, lane, log, cause): write the record of an ended episode."""
@@ -152,9 +156,11 @@ def step(
             continue
         else:
             value, cause, terminal = advance(memory, base, i, lane, flat_actions)  # noqa: F821
+            if cause == REFUSED:
+                continue
             reward[i] = value
             terminated[i] = terminal
-            truncated[i] = (cause != 0) & (not terminal)
+            truncated[i] = cause != 0 and not terminal
             if cause != 0:
                 record_episode(memory, base, i, lane, log, cause)  # noqa: F821
                 if mode == SAME_STEP:

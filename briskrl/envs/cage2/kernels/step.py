@@ -234,6 +234,12 @@ def observe_network(m, base, lane, obs, at):
     observe(m.params, m.tables, m.state, m.i32, m.i16, base, obs, at)
 
 
+@helper
+def observe_final(m, base, lane, obs, at):
+    """Write the final observation to obs[at:]; not inlined, as episodes rarely end."""
+    observe(m.params, m.tables, m.state, m.i32, m.i16, base, obs, at)
+
+
 @inline_helper
 def rebuild(m, base, i, lane):
     """Do nothing: no memory is derived from the state."""
@@ -247,7 +253,7 @@ _FUNCTIONS = EnvFunctions(
     advance=advance,
     record_episode=record_episode,
     observe=observe_network,
-    observe_final=observe_network,
+    observe_final=observe_final,
     rebuild=rebuild,
 )
 KERNELS = build_step_kernels(_FUNCTIONS)

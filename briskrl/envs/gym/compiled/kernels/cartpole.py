@@ -28,7 +28,7 @@ from briskrl.envs.gym.compiled.kernels.step import (
     rebuild,
     record_episode,
 )
-from briskrl.envs.kernels.step_loop import EnvFunctions, build_step_kernels
+from briskrl.envs.kernels.step_loop import REFUSED, EnvFunctions, build_step_kernels
 
 NUM_STATE = 4
 R_SUTTON_BARTO = R_OWN
@@ -59,7 +59,7 @@ def begin_episode(m, base, i, lane):
 def advance(m, base, i, lane, actions):
     """Step a cart; returns the reward, the cause of the end or 0, and whether it is terminal."""
     if is_invalid(m, i, actions[i]):
-        return 0.0, 0, False
+        return 0.0, REFUSED, False
     at = base + STATE
     angle = m.f64[at + 2]
     move(m.f64, at, actions[i], math.sin(angle), math.cos(angle))
