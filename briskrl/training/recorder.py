@@ -61,7 +61,7 @@ class RunRecorder:
         saved = self.checkpointer.load()
         for note in saved.notes:
             self.reporter.on_note(note)
-        self.trainer.load_parts(saved.parts, saved.counters)
+        self.trainer.load_state(saved.states, saved.counters)
         self.checkpointer.load_memory(saved, self.trainer.memory)
         if not self.trainer.collector.is_exact:
             self.trainer.restart_envs()
@@ -69,7 +69,7 @@ class RunRecorder:
                 "not bit-exact: the state of these environments cannot be saved, so new episodes "
                 "begin"
             )
-        logs = saved.parts["logs"]
+        logs = saved.states["logs"]
         self.recent.load_state(State(logs.arrays, logs.scalars["recent"]))
         self.log.truncate_to(logs.scalars["offsets"])
         self._saved_step = self.trainer.counters.env_steps
@@ -156,11 +156,11 @@ class RunRecorder:
             return
         state = self.trainer.state()
         recent = self.recent.state()
-        state.parts["logs"] = State(
+        state.states["logs"] = State(
             recent.arrays, {"recent": recent.scalars, "offsets": self.log.offsets()}
         )
         self.checkpointer.save(step, state)
-        self.folder.save_policy(state.parts["model"], self._policy_description())
+        self.folder.save_policy(state.states["model"], self._policy_description())
         self._saved_step = step
 
     def dump_diverged(self, error: DivergedError) -> DivergedError:

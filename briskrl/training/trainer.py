@@ -101,26 +101,26 @@ class Trainer:
                 "pretrained": self.pretrained,
             }
         )
-        parts = {
+        states = {
             **self.algo.state(),
             "collector": self.collector.state(),
             "memory": self.memory.state(),
             "curriculum": self.curriculum.state(),
             "bookkeeping": bookkeeping,
         }
-        return RunState(parts=parts, counters=self.counters.state(), memory=self.memory)
+        return RunState(states=states, counters=self.counters.state(), memory=self.memory)
 
-    def load_parts(self, parts: dict[str, State], counters: dict[str, int]) -> None:
-        """Continue from saved parts; the memory's chunks are loaded by the checkpointer."""
-        self.curriculum.load_state(parts["curriculum"])
+    def load_state(self, states: dict[str, State], counters: dict[str, int]) -> None:
+        """Continue from saved states; the memory's chunks are loaded by the checkpointer."""
+        self.curriculum.load_state(states["curriculum"])
         if self.curriculum.stage != self._env_stage:
             self._open_stage()
-        bookkeeping = parts["bookkeeping"].scalars
+        bookkeeping = states["bookkeeping"].scalars
         self._use_saved_engine(bookkeeping.get("engine"))
-        self.algo.load_state(parts)
+        self.algo.load_state(states)
         # A rollout buffer decides which of its slots the collector acts on.
-        self.memory.load_state(parts["memory"])
-        self.collector.load_state(parts["collector"])
+        self.memory.load_state(states["memory"])
+        self.collector.load_state(states["collector"])
         self.schedule.load_state(bookkeeping["cadence"])
         if self.overlap is not None:
             self.overlap.discard_prefetched()
@@ -195,10 +195,10 @@ class Trainer:
         return components
 
     def _build_learner(self) -> tuple[UpdateSchedule, Learner, Overlap | None]:
-        parts, rng = self.components, self.streams["sample"]
-        if isinstance(parts, OffPolicyComponents):
+        components, rng = self.components, self.streams["sample"]
+        if isinstance(components, OffPolicyComponents):
             learner = OffPolicyLearner(
-                parts,
+                components,
                 rng,
                 self.timer,
                 self.counters,
@@ -206,21 +206,22 @@ class Trainer:
                 num_envs=self.config.num_envs,
             )
             schedule = RatioSchedule(
-                updates_per_step=parts.updates_per_step, learning_starts=parts.learning_starts
+                updates_per_step=components.updates_per_step,
+                learning_starts=components.learning_starts,
             )
-            overlap = self._build_overlap(parts, learner) if self.config.overlap else None
+            overlap = self._build_overlap(components, learner) if self.config.overlap else None
             return schedule, learner, overlap
         if self.config.overlap:
             check_overlap(on_policy=True, asynchronous=False, compiled=False)
         rollouts = RolloutSchedule(
-            rollout_steps=parts.rollout_steps,
-            updates=parts.epochs * parts.minibatches,
-            reuse=parts.reuse,
+            rollout_steps=components.rollout_steps,
+            updates=components.epochs * components.minibatches,
+            reuse=components.reuse,
         )
-        return rollouts, OnPolicyLearner(parts, rng, self.timer, self.counters), None
+        return rollouts, OnPolicyLearner(components, rng, self.timer, self.counters), None
 
-    def _build_overlap(self, parts: OffPolicyComponents, learner: OffPolicyLearner) -> Overlap:
-        compiled = parts.algo.compiled_updates
+    def _build_overlap(self, components: OffPolicyComponents, learner: OffPolicyLearner) -> Overlap:
+        compiled = components.algo.compiled_updates
         check_overlap(
             on_policy=False,
             asynchronous=self.env.async_env is not None,
@@ -249,22 +250,22 @@ class Trainer:
 
     def build_collector(self, actor: Actor | None = None) -> Collecting:
         """What collects into the memory; `actor` acts instead of the algorithm."""
-        env, parts, actor = self.env, self.components, actor or self.algo
-        off_policy = isinstance(parts, OffPolicyComponents)
+        env, components, actor = self.env, self.components, actor or self.algo
+        off_policy = isinstance(components, OffPolicyComponents)
         if env.async_env is not None:
             return AsyncCollector(
                 env.async_env,
                 actor,
-                parts.memory,
+                components.memory,
                 self.timer,
                 self.counters,
                 on_policy=not off_policy,
             )
         slots: StepSlots
-        if isinstance(parts, OffPolicyComponents):
-            slots = DoubleBuffer(parts.memory, env.env_spec, env.num_envs)
+        if isinstance(components, OffPolicyComponents):
+            slots = DoubleBuffer(components.memory, env.env_spec, env.num_envs)
         else:
-            slots = parts.memory
+            slots = components.memory
         if self.overlap is not None:
             slots = DeferredSlots(slots, self.overlap, self.timer)
         return Collector(env, actor, slots, self.timer, self.counters)

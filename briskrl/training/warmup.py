@@ -38,7 +38,7 @@ def warm_up(trainer: Trainer, *, choose: bool = True) -> float:
     if choose and len(engines.candidates) > 1:
         chosen, note = _choose(_time_engines(trainer))
     trainer.memory.clear()
-    trainer.load_parts(fresh.parts, fresh.counters)
+    trainer.load_state(fresh.states, fresh.counters)
     engines.use(chosen)
     trainer.engine_note = note
     if not trainer.collector.is_exact:

@@ -69,7 +69,7 @@ def test_repeating_the_calls_of_a_rollout_does_not_change_the_run() -> None:
             for _ in range(4):
                 trainers[1].collector.collect()
             trials[1].memory.next_rollout()
-        states = [trainer.state().parts for trainer in trainers]
+        states = [trainer.state().states for trainer in trainers]
         for name, array in states[0]["collector"].arrays.items():
             np.testing.assert_array_equal(array, states[1]["collector"].arrays[name], name)
     finally:

@@ -31,13 +31,13 @@ def play(found: Trainer) -> dict[str, np.ndarray]:
     """Everything that the next iterations depend on."""
     while found.counters.updates < ITERATIONS:
         found.iterate()
-    parts = found.state().parts
+    states = found.state().states
     found.close()
     return {
         f"{part}.{name}": array
-        for part, state in parts.items()
+        for part, state in states.items()
         for name, array in state.arrays.items()
-    } | {"largest": np.array(parts["memory"].scalars["largest"])}
+    } | {"largest": np.array(states["memory"].scalars["largest"])}
 
 
 @pytest.mark.parametrize("algo", ["per-dqn", "rainbow"])

@@ -60,5 +60,9 @@ def test_training_neither_imports_an_algorithm_nor_inspects_types():
         text = source.read_text()
         assert "briskrl.algos.dqn" not in text, source
         assert "briskrl.algos.ppo" not in text, source
-        names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-        assert not names & {"hasattr", "cast"}, source
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in {"hasattr", "cast"}, source
+                # Iterating over the fields of a known dataclass is fine.
+                if node.func.id == "getattr":
+                    assert not isinstance(node.args[1], ast.Constant), source

@@ -43,7 +43,7 @@ _log = getLogger(__name__)
 class RunState:
     """Everything that determines how a run continues."""
 
-    parts: dict[str, State]
+    states: dict[str, State]
     """By name: arrays go to <name>.safetensors, scalars to state.json."""
     counters: dict[str, int]
     memory: ChunkSource | None = None
@@ -56,7 +56,7 @@ class SavedRun:
 
     path: Path
     manifest: Manifest
-    parts: dict[str, State]
+    states: dict[str, State]
     counters: dict[str, int]
     damaged: tuple[Path, ...]
     """Newer checkpoints that are damaged."""
@@ -134,7 +134,7 @@ class Checkpointer:
         return saved
 
     def load_memory(self, saved: SavedRun, memory: ChunkSource) -> None:
-        """Put the saved chunks into `memory`, one at a time; call it after loading the parts."""
+        """Put the saved chunks into `memory`, one at a time; call it after loading the states."""
         for name in saved.manifest.chunks:
             memory.load_chunk(name, read_tensors(saved.path / _chunk_file(name)))
         # The memory chooses its own version numbers.
@@ -142,7 +142,7 @@ class Checkpointer:
 
     def _fill(self, folder: Path, step: int, state: RunState) -> Manifest:
         files = {}
-        for name, part in state.parts.items():
+        for name, part in state.states.items():
             if part.arrays:
                 file = _checked(name) + ".safetensors"
                 files[file] = write_tensors(folder / file, part.arrays)
@@ -153,10 +153,10 @@ class Checkpointer:
                 record = self._put_chunk(folder, name, version, state.memory)
                 files[_chunk_file(name)] = record
             sync_folder(folder / "memory")
-        scalars = {name: part.scalars for name, part in state.parts.items()}
+        scalars = {name: part.scalars for name, part in state.states.items()}
         text = json_bytes({"clock": state.counters, "parts": scalars})
         files[_STATE] = write_new(folder / _STATE, [text])
-        manifest = Manifest(step, tuple(state.parts), versions, files)
+        manifest = Manifest(step, tuple(state.states), versions, files)
         write_new(folder / FILE_NAME, [manifest.encode()])
         sync_folder(folder)
         return manifest
@@ -221,7 +221,7 @@ class Checkpointer:
         )
 
     def _bytes_needed(self, state: RunState) -> int:
-        arrays = [array for part in state.parts.values() for array in part.arrays.values()]
+        arrays = [array for part in state.states.values() for array in part.arrays.values()]
         size = sum(array.nbytes for array in arrays)
         for name, version in _versions(state).items():
             if state.memory is not None and self._link_base(name, version) is None:
@@ -248,13 +248,13 @@ def read_newest(folder: Path) -> SavedRun:
         try:
             manifest = read_manifest(path)
             manifest.verify(path)
-            parts, counters = _read_state(path, manifest)
+            states, counters = _read_state(path, manifest)
         except DamagedError as damage:
             notes.append(f"The checkpoint {path.name} is damaged: {damage}.")
             continue
         if notes:
             notes.append(f"The checkpoint {path.name} is used instead.")
-        return SavedRun(path, manifest, parts, counters, tuple(paths[:index]), tuple(notes))
+        return SavedRun(path, manifest, states, counters, tuple(paths[:index]), tuple(notes))
     found = " ".join(notes) or "There is none."
     raise RunFolderError(
         f"No checkpoint in {folder} can be used. {found} "
@@ -284,11 +284,11 @@ def _read_state(path: Path, manifest: Manifest) -> tuple[dict[str, State], dict[
     try:
         saved = json.loads((path / _STATE).read_bytes())
         scalars: dict[str, dict[str, JSON]] = saved["parts"]
-        parts = {name: State({}, scalars[name]) for name in manifest.parts}
-        for name, part in parts.items():
+        states = {name: State({}, scalars[name]) for name in manifest.states}
+        for name, state in states.items():
             if f"{name}.safetensors" in manifest.files:
-                part.arrays.update(read_tensors(path / f"{name}.safetensors"))
-        return parts, dict(saved["clock"])
+                state.arrays.update(read_tensors(path / f"{name}.safetensors"))
+        return states, dict(saved["clock"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"its state cannot be read ({error})") from error
 

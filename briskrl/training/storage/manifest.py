@@ -26,7 +26,7 @@ class Manifest:
     """Every file of a checkpoint, with its size and hash."""
 
     step: int
-    parts: tuple[str, ...]
+    states: tuple[str, ...]
     chunks: dict[str, int]
     """Versions of the memory chunks by name."""
     files: dict[str, FileRecord]
@@ -37,7 +37,7 @@ class Manifest:
         body = {
             "format": FORMAT,
             "step": self.step,
-            "parts": list(self.parts),
+            "parts": list(self.states),
             "chunks": self.chunks,
             "files": {
                 name: {"size": record.size, "blake2b": record.digest}

@@ -47,11 +47,11 @@ def check_consistent(saved: SavedRun, memory: ChunkMemory) -> None:
     """Every part and every chunk must come from the same step."""
     step = saved.step
     assert saved.counters == {"env_steps": step}
-    assert (saved.parts["model"].arrays["w"] == step).all()
-    assert saved.parts["model"].arrays["b"] == step
-    assert saved.parts["model"].scalars == {"step": step}
-    assert saved.parts["optim"].arrays["m"].tolist() == list(range(step, step + 5))
-    assert saved.parts["optim"].scalars == {"rng": 2**127 + step}
+    assert (saved.states["model"].arrays["w"] == step).all()
+    assert saved.states["model"].arrays["b"] == step
+    assert saved.states["model"].scalars == {"step": step}
+    assert saved.states["optim"].arrays["m"].tolist() == list(range(step, step + 5))
+    assert saved.states["optim"].scalars == {"rng": 2**127 + step}
     num_chunks = len(memory.arrays)
     for i in range(num_chunks):
         # The last step not after this one that wrote chunk i; 0 if none has.

@@ -28,10 +28,10 @@ def checkpoint(folder: Path) -> dict[str, object]:
     checkpointer.save(1, state_at(1, memory))
     limit()
     state = state_at(2, memory)
-    state.parts["env"] = State({"grid": np.zeros(BIG, np.uint8)})
+    state.states["env"] = State({"grid": np.zeros(BIG, np.uint8)})
     message = failure(lambda: checkpointer.save(2, state))
     saved = read_newest(folder)
-    retried = checkpointer.save(3, RunState(saved.parts, {"env_steps": 3})).name
+    retried = checkpointer.save(3, RunState(saved.states, {"env_steps": 3})).name
     return {"message": message, "left": saved.step, "notes": saved.notes, "retried": retried}
 
 

@@ -55,7 +55,7 @@ def test_arrays_and_scalars_are_restored_exactly(tmp_path_factory, arrays, scala
     folder = tmp_path_factory.mktemp("checkpoints")
     Checkpointer(folder, 1).save(3, RunState({"part": State(arrays, scalars)}, {"env_steps": 3}))
     saved = Checkpointer(folder, 1).load()
-    part = saved.parts["part"]
+    part = saved.states["part"]
     assert part.scalars == scalars
     assert part.arrays.keys() == arrays.keys()
     for name, array in arrays.items():
@@ -75,7 +75,7 @@ def test_arrays_that_are_not_contiguous_are_saved_by_value(tmp_path, view):
         "big_endian": base.astype(">f4"),
     }[view]
     path = Checkpointer(tmp_path, 1).save(1, RunState({"p": State({"a": array})}, {}))
-    assert np.array_equal(read_newest(tmp_path).parts["p"].arrays["a"], array)
+    assert np.array_equal(read_newest(tmp_path).states["p"].arrays["a"], array)
     assert np.array_equal(load_file(path / "p.safetensors")["a"], array)
 
 
@@ -85,7 +85,7 @@ def test_states_of_random_generators_are_restored(tmp_path):
     state = RunState({"rng": State({}, {"main": rng.bit_generator.state})}, {})
     Checkpointer(tmp_path, 1).save(1, state)
     other = np.random.Generator(np.random.PCG64(0))
-    other.bit_generator.state = read_newest(tmp_path).parts["rng"].scalars["main"]
+    other.bit_generator.state = read_newest(tmp_path).states["rng"].scalars["main"]
     assert np.array_equal(rng.random(10), other.random(10))
 
 
@@ -126,7 +126,7 @@ def test_a_second_checkpoint_of_the_same_step_is_the_newer_one(tmp_path):
     checkpointer = Checkpointer(tmp_path, 2)
     for value in range(12):
         checkpointer.save(5, RunState({"p": State({}, {"value": value})}, {}))
-        assert read_newest(tmp_path).parts["p"].scalars == {"value": value}
+        assert read_newest(tmp_path).states["p"].scalars == {"value": value}
     assert len(list_checkpoints(tmp_path)) == 2
 
 
