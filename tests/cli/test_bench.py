@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from briskrl.cli.bench import CHECKOUT_COMMANDS, COMMANDS
 from briskrl.cli.main import main
 from briskrl.core import registry
 from briskrl.training.machine_profile import load_profile
-from tests.cli.conftest import Brisk, environment
+from tests.cli.conftest import ROOT, Brisk, environment
 from tests.cli.test_import_cost import HEAVY
 
 SPEED = ("steps", "wall_s", "cpu_s", "steps_per_s", "steps_per_cpu_s", "threads")
@@ -259,3 +260,8 @@ def test_without_a_checkout_the_message_names_the_folder(
     message = capsys.readouterr().err
     assert f"benchmarks/{name}" in message
     assert "pip install -e ." in message
+
+
+def test_the_wheel_holds_the_package_alone() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["briskrl"]}
