@@ -77,7 +77,7 @@ def test_halves_of_a_batch_do_not_depend_on_the_thread_that_computes_them(preset
     found = {}
     for alone in (False, True):
         engine = transitions.make(config, env, engine="fused", overlap=True).engines.now
-        with nullcontext() if alone else a_partner_of(engine, batch):
+        with nullcontext() if alone else helper_thread_of(engine, batch):
             errors = [engine.update(batch, 30, 30 * k).copy() for k in range(20)]
         assert (engine._mailbox[kernels.ROUND] == 0) == alone
         found[alone] = [engine._model.online_flat.values.numpy(), *errors]
@@ -88,7 +88,7 @@ def test_halves_of_a_batch_do_not_depend_on_the_thread_that_computes_them(preset
 
 
 @contextmanager
-def a_partner_of(engine, batch):
+def helper_thread_of(engine, batch):
     """A thread that helps with updates until they are done."""
     end = np.zeros(1, np.int64)
     engine.freeze_actor(batch)

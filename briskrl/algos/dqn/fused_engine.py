@@ -6,42 +6,36 @@ The loss and the TD targets are in `kernels/td_update.py`.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from briskrl.algos.dqn.engine import DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy
+from briskrl.algos.dqn.fused_network import build_network, copy_net, copy_optimizer
 from briskrl.algos.dqn.kernels import act as act_kernels
 from briskrl.algos.dqn.kernels import paired_threads as pairing
 from briskrl.algos.dqn.kernels import td_update
 from briskrl.algos.dqn.kernels import updates as updates_kernels
-from briskrl.algos.dqn.kernels.heads import QHeads
-from briskrl.algos.dqn.policy import support_of
 from briskrl.compiler.packed_args import PackedArgs
-from briskrl.core.types import Array, Batch, Bools, Floats, Ints, aligned_zeros
+from briskrl.core.types import Array, Batch, Bools, Floats, Ints
 from briskrl.fused.kernels.packing import pack_net
-from briskrl.fused.kernels.structs import Net, Optimizer, Workspace
+from briskrl.fused.kernels.structs import Workspace
 from briskrl.fused.layer_table import LayerTable
 from briskrl.fused.network import (
     build_gradient_parts,
     build_input_transform,
-    build_net,
     build_optimizer,
     build_workspace,
     retarget,
 )
-from briskrl.nets.bodies import MLPBody
-from briskrl.nets.flat_parameters import SPARE, FlatParameters
-from briskrl.nets.heads import QHead
-from briskrl.nets.q_network import QNetwork
 from briskrl.parallel.thread_pool import Signal, ThreadPool
 
 _NO_MASK = np.zeros((0, 0), np.bool_)
 _NO_MASKS = np.zeros((1, 0, 0), np.bool_)
 
 FOREVER = 1 << 62
+"""Patience of a helper that must not return early."""
 BATCHES = 2
 """Batches in use at a time: one is trained on while the other is filled."""
 PATIENCE = 3000
@@ -49,8 +43,6 @@ PATIENCE = 3000
 the pause between two rounds of updates; after a sleep its replica would have to be copied again."""
 
 PackedTask = PackedArgs[updates_kernels.Task]
-UpdateLoop = Callable[[PackedTask], None]
-"""loop(task) does the updates of a task in order, each with `updates_kernels.do_update`."""
 
 
 class _BatchPlan(NamedTuple):
@@ -90,10 +82,10 @@ class FusedDQNEngine:
         self._model = model
         self._explore = explore
         flat = model.online_flat
-        self._online, table, self._heads = _build_network(model, model.online, flat, inputs)
-        self._target, _, _ = _build_network(model, model.target, model.target_flat, inputs)
-        self._frozen = _copy_net(self._online) if overlap else self._online
-        self._replica = _copy_net(self._online)
+        self._online, table, self._heads = build_network(model, model.online, flat, inputs)
+        self._target, _, _ = build_network(model, model.target, model.target_flat, inputs)
+        self._frozen = copy_net(self._online) if overlap else self._online
+        self._replica = copy_net(self._online)
         self._splits = overlap or threads > 1
         self._precomputes = overlap and self._can_precompute
         self._full_gradient = self._half_gradients = build_gradient_parts(table, flat, 1, 1)
@@ -112,7 +104,7 @@ class FusedDQNEngine:
         self._noise_size = table.num_noise
         self._totals = np.zeros(2)
         self._mailbox = np.zeros(pairing.MAILBOX_SIZE, np.int64)
-        self._replica_optimizer = _copy_optimizer(self._replica, self._optimizer)
+        self._replica_optimizer = copy_optimizer(self._replica, self._optimizer)
         self._plans: dict[int, _BatchPlan] = {}
         self._current: _BatchPlan | None = None
         self._has_assistant = threads > 1 and not overlap
@@ -351,49 +343,3 @@ class FusedDQNEngine:
         for noise in context.noise[:updates]:
             noise[0] = model.online.draw_noise(model.noise).numpy()
             noise[1] = model.target.draw_noise(model.noise).numpy()
-
-
-def _copy_net(net: Net) -> Net:
-    """A copy of a network, with arrays of its own."""
-    spare = aligned_zeros((len(net.values) + SPARE,), net.values.dtype)
-    return net._replace(
-        values=spare[: len(net.values)],
-        packed=net.packed.copy(),
-        noisy_weights=net.noisy_weights.copy(),
-        noise=net.noise.copy(),
-    )
-
-
-def _copy_optimizer(net: Net, optimizer: Optimizer) -> Optimizer:
-    """A copy of an optimizer for a copy of its network; the settings are shared."""
-    return optimizer._replace(
-        values=net.values,
-        gradients=optimizer.gradients.copy(),
-        mean=optimizer.mean.copy(),
-        variance=optimizer.variance.copy(),
-        count=optimizer.count.copy(),
-        counters=optimizer.counters.copy(),
-    )
-
-
-def _build_network(
-    model: DQNModel, network: QNetwork, flat: FlatParameters, inputs: int
-) -> tuple[Net, LayerTable, QHeads]:
-    """A Q-network as kernels see it."""
-    assert isinstance(network.body, MLPBody)
-    head = network.head
-    assert isinstance(head, QHead)
-    support = support_of(model.config, flat.values.device)
-    table = LayerTable(flat, inputs)
-    features = table.body(network.body, table.obs)
-    advantage = table.dense(head.advantage, features)
-    value = None if head.value is None else table.dense(head.value, features)
-    heads = QHeads(
-        advantage_at=advantage.offset,
-        advantage_row=advantage.stride,
-        value_at=-1 if value is None else value.offset,
-        value_row=0 if value is None else value.stride,
-        actions=head.actions,
-        support=np.zeros(1, np.float32) if support is None else support.numpy(),
-    )
-    return build_net(table, flat), table, heads

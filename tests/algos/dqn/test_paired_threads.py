@@ -17,7 +17,7 @@ from briskrl.algos.dqn.kernels.paired_threads import (
     UNPAIRED,
 )
 from tests.algos import transitions
-from tests.fused.test_determinism import a_partner_of
+from tests.fused.test_determinism import helper_thread_of
 from tests.parallel import thread_kernels
 
 SOLO = 1000
@@ -82,7 +82,7 @@ def test_unpaired_updates_in_between_do_not_change_the_bits(preset):
     found = []
     for unpaired in (0, 7):
         engine = transitions.make(config, env, engine="fused", overlap=True).engines.now
-        with a_partner_of(engine, batch):
+        with helper_thread_of(engine, batch):
             for k in range(20):
                 engine._mailbox[UNPAIRED] = unpaired
                 engine.update(batch, 30, 30 * k)
