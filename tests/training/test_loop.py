@@ -121,7 +121,7 @@ def test_budgets_of_episodes_agree_with_one_another(tmp_path, budget):
 
 
 def test_conflicting_budgets_raise(tmp_path):
-    with pytest.raises(ConfigError, match="makes 32 in total, not the 5"):
+    with pytest.raises(ConfigError, match="is 32 in total, but episodes is 5"):
         train(small_config(tmp_path / "run", episodes=5, max_episodes=2))
     assert not (tmp_path / "run").exists()
 
