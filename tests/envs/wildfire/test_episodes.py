@@ -234,7 +234,7 @@ def test_ignitions_follow_their_weights():
         ({"obs_channels": ("tree",)}, "no 'tree'"),
         ({"obs_channels": ("legal", "legal")}, "twice"),
         ({"obs_channels": ("plan",)}, "needs a baseline"),
-        ({"fuels": (102, 110)}, "110 is no fuel model"),
+        ({"fuels": (102, 110)}, "110 is not a fuel model"),
         ({"height": 3}, "height"),
         ({"budget_frac": 0.0}, "budget_frac"),
         ({"source": "landfire", "height": 200, "split": "test"}, "no window"),

@@ -133,7 +133,7 @@ def test_broken_archives_are_refused(tmp_path, arrays, message):
 
 def test_archives_cannot_run_code(tmp_path):
     np.savez(tmp_path / "land.npz", fuel=np.array([[{"a": 1}]], dtype=object))
-    with pytest.raises(ConfigError, match=r"no \.npz file of plain arrays"):
+    with pytest.raises(ConfigError, match=r"not an \.npz file of plain arrays"):
         read_landscape(tmp_path / "land.npz")
 
 
@@ -142,7 +142,7 @@ def test_missing_and_unknown_files_are_refused(tmp_path):
     (tmp_path / "land.png").write_bytes(b"")
     for name, message in (
         ("none.npz", "no such file"),
-        ("noise.npz", "no .npz file"),
+        ("noise.npz", "not an .npz file"),
         ("land.png", "are read from"),
         ("", "neither fuel.asc nor fuel.tif"),
     ):
@@ -201,5 +201,5 @@ def test_broken_geotiffs_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="'fuel' has no data at row 1, column 1"):
         read_landscape(tmp_path / "gap.tif")
     (tmp_path / "noise.tif").write_bytes(b"noise")
-    with pytest.raises(ConfigError, match="no GeoTIFF that can be read"):
+    with pytest.raises(ConfigError, match="not a readable GeoTIFF"):
         read_landscape(tmp_path / "noise.tif")

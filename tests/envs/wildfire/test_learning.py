@@ -124,14 +124,14 @@ def test_a_policy_plays_boards_of_another_size(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"body": "cnn"}, r"\(15, 8, 8\).*64 actions.*--body fcn"),
-        ({"normalize_obs": True}, "nor do"),
+        ({"normalize_obs": True}, "only without --normalize-obs"),
     ],
 )
-def test_a_policy_for_a_fixed_size_refuses_another_size(tmp_path, options, said):
+def test_a_policy_for_a_fixed_size_refuses_another_size(tmp_path, options, message):
     algo = PPOConfig(update_steps=4, minibatch_size=32, channels=(4,), net=(8,), **options)
     agent = train_small(tmp_path, "ppo", tiny(landscapes=1), algo, 64)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         play_games(replace(agent, env_config=tiny(height=9)), episodes=2, seed=0)

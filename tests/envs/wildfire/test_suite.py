@@ -47,7 +47,7 @@ def test_a_baseline_that_plays_equals_itself(few):
 def test_the_report_lists_every_baseline(few):
     text = run_suite(agent("line"), "wildfire20").as_text()
     assert "against dpv-iterative" in text
-    assert "1,000 fires each" in text
+    assert "1,000 held-out fires each" in text
 
 
 def test_every_registered_suite_exists():

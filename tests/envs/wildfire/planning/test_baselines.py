@@ -166,7 +166,7 @@ def test_swapping_keeps_the_number_the_legality_and_the_losses_of_breaks(seed, c
     before = trials.loss(breaks)
     random = np.array([seed], np.uint64)
     simulated = trials.swap(breaks, np.ones(landscape.cells), random, 400)
-    kept = float(trials._losses.sum()) / 10
+    kept = float(trials._sample.losses.sum()) / 10
     assert 0 < simulated < 400 + len(fires)
     assert len(np.unique(breaks)) == 6
     assert scene.legal[breaks].all()
