@@ -93,7 +93,7 @@ def test_a_trajectory_depends_on_its_seed_and_actions_alone(case: Case) -> None:
 @native_case
 def test_threads_change_nothing(case: Case) -> None:
     with opened(case, 1) as env:
-        num_envs = max(1500, env._smallest_shared_batch)
+        num_envs = max(1500, env.smallest_parallel_batch)
     with opened(case, num_envs) as one, opened(case, num_envs, threads=2) as two:
         assert two._lanes == 2
         actions = random_actions(one.env_spec, 24, num_envs)
