@@ -22,6 +22,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,14 +120,20 @@ def startup_benchmarks() -> list[Startup]:
 
 
 def run(brisk: str, arguments: str, variables: dict[str, str] | None = None) -> str:
-    """Run `brisk` and return its output; without PYTHONPATH, so that each uses its own install."""
+    """Run `brisk` and return its output.
+
+    Without PYTHONPATH and in an empty folder, so that each version and the processes it starts
+    import their own install.
+    """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [brisk, *arguments.split()],
-        env=environment | (variables or {}),
-        capture_output=True,
-        text=True,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [os.path.abspath(brisk), *arguments.split()],
+            env=environment | (variables or {}),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+        )
     if done.returncode:
         raise SystemExit(f"{brisk} {arguments} failed:\n{done.stderr}")
     return done.stdout
