@@ -54,7 +54,9 @@ class EnvFunctions(NamedTuple):
     """The compiled functions of an environment family.
 
     `memory` is what `open_memory` returns, `base` the first word of the row of env `i`, and `lane`
-    the index of the chunk of envs, for scratch space.
+    the index of the chunk of envs, for scratch space. Functions that get `memory` should be inlined
+    and pass on only the arrays that are needed: a call passes every array as seven arguments, and
+    keeping all of them at hand slows down the whole loop (4 % for Snake).
     """
 
     ended: int

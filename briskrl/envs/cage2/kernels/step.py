@@ -216,27 +216,27 @@ def advance(m, base, i, lane, actions):
     return np.float32(-cost / 10.0), TIME_UP if over else 0, terminal
 
 
-@helper
+@inline_helper
 def record_episode(m, base, i, lane, log, cause):
-    """Write the record of an ended episode; keeps what the final action mask needs."""
-    params, i16, small, half = m.params, m.i16, base * 4, base * 2
+    """Write the record of an ended episode."""
+    record_network(m.params, m.i32, m.i16, base, i, lane, log, cause)
+
+
+@helper
+def record_network(params, i32, i16, base, i, lane, log, cause):
+    """Write the record and keep what the final action mask needs; not inlined, as it is rare."""
+    small, half = base * 4, base * 2
     if params[R_MASK]:
         for host in range(NUM_HOSTS):
             i16[4 * (base + params[R_FINAL]) + host] = i16[host_at(base, host) + DECOYS]
-    total = -m.i32[half + TENTHS] / 10.0
-    row = record(log, lane, i, m.i32[half + STEPS], total, total, total == 0.0, cause)
+    total = -i32[half + TENTHS] / 10.0
+    row = record(log, lane, i, i32[half + STEPS], total, total, total == 0.0, cause)
     log[row, REC_EXTRA] = i16[small + AGENT]
 
 
 @inline_helper
 def observe_network(m, base, lane, obs, at):
     """Write the observation to obs[at:]."""
-    observe(m.params, m.tables, m.state, m.i32, m.i16, base, obs, at)
-
-
-@helper
-def observe_final(m, base, lane, obs, at):
-    """Write the final observation to obs[at:]; not inlined, as episodes rarely end."""
     observe(m.params, m.tables, m.state, m.i32, m.i16, base, obs, at)
 
 
@@ -253,7 +253,7 @@ _FUNCTIONS = EnvFunctions(
     advance=advance,
     record_episode=record_episode,
     observe=observe_network,
-    observe_final=observe_final,
+    observe_final=observe_network,
     rebuild=rebuild,
 )
 KERNELS = build_step_kernels(_FUNCTIONS)

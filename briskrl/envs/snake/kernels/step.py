@@ -326,16 +326,22 @@ def advance(m, base, i, lane, actions):
     return reward, cause, cause not in (0, STARVED, STEP_LIMIT)
 
 
-@helper
+@inline_helper
 def record_episode(m, base, i, lane, log, cause):
-    """Write the record of an ended episode; keeps what the final action mask needs."""
-    i16, small, half = m.i16, base * 4, base * 2
+    """Write the record of an ended episode."""
+    record_game(m.params, m.f64, m.i32, m.i16, base, i, lane, log, cause)
+
+
+@helper
+def record_game(params, f64, i32, i16, base, i, lane, log, cause):
+    """Write the record and keep what the final action mask needs; not inlined, as it is rare."""
+    small, half = base * 4, base * 2
     i16[small + FINAL_OPEN] = i16[small + OPEN]
     i16[small + FINAL_HEADING] = i16[small + HEADING]
     i16[small + FINAL_MIRROR] = i16[small + MIRROR]
-    steps, score = m.i32[half + STEPS], m.i32[half + SCORE]
-    row = record(log, lane, i, steps, m.f64[base + RETURN], score, cause == FILLED, cause)
-    log[row, REC_EXTRA] = m.i32[half + LENGTH] / m.params[R_CELLS]
+    steps, score = i32[half + STEPS], i32[half + SCORE]
+    row = record(log, lane, i, steps, f64[base + RETURN], score, cause == FILLED, cause)
+    log[row, REC_EXTRA] = i32[half + LENGTH] / params[R_CELLS]
     log[row, REC_EXTRA + 1] = i16[small + START_LENGTH]
 
 
@@ -345,10 +351,16 @@ def observe_game(m, base, lane, obs, at):
     observe(m.params, m.state, m.i32, m.i16, base, obs, at, lane)
 
 
-@helper
+@inline_helper
 def observe_final(m, base, lane, obs, at):
-    """Write the final observation to obs[at:]; not inlined, as episodes rarely end."""
-    observe(m.params, m.state, m.i32, m.i16, base, obs, at, lane)
+    """Write the final observation to obs[at:]."""
+    observe_rarely(m.params, m.state, m.i32, m.i16, base, obs, at, lane)
+
+
+@helper
+def observe_rarely(params, state, i32, i16, base, obs, at, lane):
+    """`observe`, not inlined, as episodes rarely end."""
+    observe(params, state, i32, i16, base, obs, at, lane)
 
 
 @inline_helper
