@@ -1,24 +1,28 @@
 """Measure what each part of `--overlap` gains: the same run with one part off, in turns.
 
-    python benchmarks/overlap_features.py [--turns 15] [--seconds 0.5]
+    python benchmarks/overlap_features.py [--algo dqn] [--turns 15] [--seconds 0.5] [--busy]
 
-Variants of DQN on Snake, two threads, in steps per second of wall time. A part whose gain is below
-5 % is not worth its code.
+DQN on Snake in steps per second of wall time. `--busy` keeps every core busy with other processes.
+A part whose gain is below 5 % is not worth its code.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from math import log
 from time import perf_counter
 from typing import Any
 
 from briskrl.bench.compare import PairedComparison, Slice, estimate
-from briskrl.bench.engines import DQN_ON_SNAKE
+from briskrl.bench.engines import DQN_ON_SNAKE, busy_cores
 from briskrl.training.resolve import complete
 from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
+
+Change = Callable[[Trainer], None]
 
 
 def plain(trainer: Trainer) -> None:
@@ -32,23 +36,9 @@ def without_batch_prefetch(trainer: Trainer) -> None:
 
 
 def without_precomputed_targets(trainer: Trainer) -> None:
-    """TD targets are computed within their updates; no gradient is begun early either."""
+    """TD targets are computed within their updates."""
     overlap: Any = trainer.overlap
     overlap._precompute_targets = lambda batch: None
-
-
-def without_early_gradient(trainer: Trainer) -> None:
-    """The learner thread waits for its request instead of beginning the first gradient early."""
-    overlap: Any = trainer.overlap
-    compiled = overlap._compiled
-
-    def precompute(batch: Any) -> None:
-        running = overlap._under_way
-        after = running.after if running else compiled.updates
-        number = running.number if running else 0
-        compiled.precompute_targets(batch, overlap.pending, started=after, finished=after + number)
-
-    overlap._precompute_targets = precompute
 
 
 def without_helping(trainer: Trainer) -> None:
@@ -57,19 +47,19 @@ def without_helping(trainer: Trainer) -> None:
     overlap._compiled.help_until = lambda batch, end: None
 
 
-VARIANTS = {
+VARIANTS: dict[str, Change] = {
     "full": plain,
     "no_batch_prefetch": without_batch_prefetch,
     "no_precomputed_targets": without_precomputed_targets,
-    "no_early_gradient": without_early_gradient,
     "no_helping": without_helping,
 }
 
 
-def training_rate(trainer: Trainer, seconds: float) -> Slice:
-    """A slice of about `seconds`; returns steps per second."""
+def training_rate(trainer: Trainer, change: Change, seconds: float) -> Slice:
+    """A slice of about `seconds` with a change; returns steps per second."""
 
     def run() -> float:
+        change(trainer)
         begin, first = perf_counter(), trainer.counters.env_steps
         while perf_counter() - begin < seconds:
             trainer.iterate()
@@ -80,19 +70,22 @@ def training_rate(trainer: Trainer, seconds: float) -> Slice:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--algo", default="dqn", help="dqn, per-dqn or rainbow")
     parser.add_argument("--turns", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--busy", action="store_true", help="keep every core busy")
     options = parser.parse_args()
+    config = replace(DQN_ON_SNAKE, engine="fused", overlap=True, algo=options.algo)
     slices = {}
     for name, change in VARIANTS.items():
-        trainer = Trainer(complete(replace(DQN_ON_SNAKE, engine="fused", overlap=True)))
+        trainer = Trainer(complete(config))
         warm_up(trainer)
-        change(trainer)
         while trainer.counters.updates == 0:
             trainer.iterate()
-        slices[name] = training_rate(trainer, options.seconds)
+        slices[name] = training_rate(trainer, change, options.seconds)
     comparison = PairedComparison(**slices)
-    comparison.take_turns(options.turns, warm_up=True)
+    with busy_cores() if options.busy else nullcontext():
+        comparison.take_turns(options.turns, warm_up=True)
     full = comparison.rates["full"]
     for name, rates in comparison.rates.items():
         gain = estimate([log(a / b) for a, b in zip(full, rates, strict=True)])

@@ -102,7 +102,7 @@ class CompiledUpdates(Protocol):
 
     def precompute_targets(
         self, batch: Batch, updates: int, *, started: int, finished: int
-    ) -> Args | None:
+    ) -> None:
         """Compute the TD targets of `batch` that do not depend on the updates under way.
 
         Args:
@@ -110,18 +110,11 @@ class CompiledUpdates(Protocol):
             updates: Updates that will be done on it.
             started: Updates that were done when those under way began.
             finished: Updates that will have been done when those under way end.
-
-        Returns:
-            The task of these updates; None if they cannot be prepared before they begin.
         """
         ...
 
-    def prefetch(self, batch: Batch, number: int) -> None:
-        """Allow the task of `batch` to begin early under `number`; see NativeWorker.prefetch."""
-        ...
-
     def discard_precomputed(self) -> None:
-        """Drop precomputed targets and prefetched tasks, because batch or networks change."""
+        """Drop precomputed targets, because batch or networks change."""
         ...
 
     def freeze_actor(self, batch: Batch) -> None:

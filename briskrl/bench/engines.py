@@ -232,7 +232,7 @@ def _measure_threads(
         "cores": _product_rate(two_thread_gemm(PRODUCT), bench.seconds / 4),
     }
     idle = _compare_trainers(config, changes, bench, perf_counter, cores)
-    with _busy_cores():
+    with busy_cores():
         busy = _compare_trainers(config, changes, bench, perf_counter)
     return ThreadFigures(
         idle_ratio=idle.median_ratio("two", "one"),
@@ -304,7 +304,7 @@ while True:
 
 
 @contextmanager
-def _busy_cores() -> Iterator[None]:
+def busy_cores() -> Iterator[None]:
     """Keep every core busy with a process of its own, pinned to it where the system allows.
 
     Unpinned processes are moved between cores by the scheduler, which would leave the measured

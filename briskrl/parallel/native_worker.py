@@ -37,7 +37,7 @@ class NativeWorker:
         self._worker = worker
         self._mailbox = np.zeros(kernels.MAILBOX_SIZE, np.int64)
         self._addresses: dict[tuple[Work, Args], int] = {}
-        self._requests = self._prefetches = 0
+        self._requests = 0
         self._open = False
         # Compiled by this thread: the worker would compile while there is a request.
         kernels.worker_loop(self._mailbox, PATIENCE)
@@ -51,29 +51,15 @@ class NativeWorker:
             self._mailbox[kernels.STATE] = kernels.REQUESTED
             self._worker.begin(partial(_serve, self._mailbox, self._addresses))
 
-    def prefetch(self, work: Work, args: Args) -> int:
-        """Announce the next request, so that the worker begins with it when it has time.
-
-        Returns:
-            The number with which the kernel is called to begin.
-        """
-        self._prefetches += 1
-        kernels.prefetch(self._mailbox, *self._addresses_of(work, args), self._prefetches)
-        return self._prefetches
-
     @property
     def end(self) -> Signal:
         """The signal that the request is done."""
         return self._mailbox, kernels.SERVED, self._requests
 
-    def finish(self) -> tuple[int, int]:
-        """Wait until the request is done.
-
-        Returns:
-            Its CPU time in nanoseconds, since `begin` and before, by `prefetch`.
-        """
+    def finish(self) -> int:
+        """Wait until the request is done; returns its CPU time in nanoseconds."""
         wait_for(*self.end)
-        return int(self._mailbox[kernels.TOOK_NS]), int(self._mailbox[kernels.AHEAD_NS])
+        return int(self._mailbox[kernels.TOOK_NS])
 
     def cancel_or_wait(self) -> int:
         """Cancel the request, or wait for it if it has begun.
@@ -84,7 +70,7 @@ class NativeWorker:
         if kernels.cancel(self._mailbox):
             self._requests -= 1
             return 0
-        return self.finish()[0]
+        return self.finish()
 
     def close(self) -> None:
         """Free the worker for other tasks; no request may be under way."""

@@ -131,12 +131,12 @@ class Overlap:
 
     def _finish_in_thread(self, updates: _Updates) -> None:
         native = updates.prefetched
-        error, took_ns, before_ns = None, 0, 0
+        error, took_ns = None, 0
         with self._timer[Phase.WAIT]:
             end = self._native_worker.end if native else self._worker.end
             self._compiled.help_until(self._learner.batch, end)
             if native:
-                took_ns, before_ns = self._native_worker.finish()
+                took_ns = self._native_worker.finish()
             else:
                 error = self._worker.finish()
         self._compiled.unfreeze_actor()
@@ -144,7 +144,7 @@ class Overlap:
             raise error
         if native:
             self._learning_s = took_ns / 1e9
-            self._learner.finish_compiled(self._compiled, updates.number, took_ns + before_ns)
+            self._learner.finish_compiled(self._compiled, updates.number, took_ns)
 
     def warm_up(self) -> None:
         """Run all code that learning beside collecting runs, on whatever is in the memory."""
@@ -165,12 +165,9 @@ class Overlap:
         running = self._under_way or _Updates(0, self._compiled.updates, prefetched=True)
         now = self._timer.clock
         begin = now()
-        task = self._compiled.precompute_targets(
+        self._compiled.precompute_targets(
             batch, self.pending, started=running.after, finished=running.after + running.number
         )
-        if task is not None:
-            number = self._native_worker.prefetch(self._compiled.run, task)
-            self._compiled.prefetch(batch, number)
         # The phase itself has been entered by the thread that does the updates.
         self._timer[Phase.UPDATE].add(now() - begin)
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from briskrl.algos.dqn.config import DQN_PRESETS
-from briskrl.algos.dqn.kernels.td_update import PREFETCH_ID, STARTED_ID
 from briskrl.algos.dqn.kernels.updates import run_updates
 from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.counters import Counters
@@ -36,7 +35,7 @@ def learn(preset, between=None):
             continue
         between(native, worker, k)
         native.begin(run_updates, algo.compiled_updates.prepare(batch, 1 + k % 6, Counters()))
-        assert native.finish()[0] > 0
+        assert native.finish() > 0
         algo.compiled_updates.finish(batch, 1 + k % 6)
     worker.stop()
     return transitions.parameters(algo)
@@ -65,93 +64,6 @@ def closed(native, worker, k):
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 def test_updates_of_a_native_worker_equal_those_of_the_calling_thread(preset, between):
     assert np.array_equal(learn(preset, between), learn(preset))
-
-
-@pytest.fixture
-def prefetched():
-    """An algorithm, a batch, and a NativeWorker that has begun with its two updates."""
-    env = transitions.spec()
-    algo = transitions.make(transitions.small(), env, engine="fused")
-    batch = transitions.random_batch(env, 2, 20, seed=0)
-    worker = Worker(1)
-    native = NativeWorker(worker)
-    # The thread is in its loop after the first request.
-    native.begin(run_updates, algo.compiled_updates.prepare(batch, 1, Counters()))
-    native.finish()
-    algo.compiled_updates.finish(batch, 1)
-    before = transitions.parameters(algo)
-    engine = algo.engines.now
-    rules = engine._plan_for(batch).context.params
-    number, end = 0, time.monotonic() + 10
-    while rules[STARTED_ID] < max(1, number) and time.monotonic() < end:
-        # A thread that has lost its core leaves the loop until the next request.
-        native.begin(run_updates, algo.compiled_updates.prepare(batch, 0, Counters()))
-        native.finish()
-        number = native.prefetch(run_updates, algo.compiled_updates.prepare(batch, 2, Counters()))
-        engine.prefetch(batch, number)
-        time.sleep(0.001)
-    assert rules[STARTED_ID] == rules[PREFETCH_ID] == number
-    assert np.array_equal(transitions.parameters(algo), before)
-    yield algo, batch, native
-    native.close()
-    worker.stop()
-
-
-def finish(algo, batch, native):
-    """Parameters after the two updates."""
-    native.begin(run_updates, algo.compiled_updates.prepare(batch, 2, Counters()))
-    native.finish()
-    algo.compiled_updates.finish(batch, 2)
-    return transitions.parameters(algo)
-
-
-def plain(batch, changed=None):
-    """Parameters after the same updates without a NativeWorker."""
-    algo = transitions.make(transitions.small(), transitions.spec(), engine="fused")
-    algo.update(batch, 1, Counters())
-    if changed is not None:
-        changed(algo)
-    algo.update(batch, 2, Counters())
-    return transitions.parameters(algo)
-
-
-def test_prefetched_updates_give_equal_results(prefetched):
-    algo, batch, native = prefetched
-    assert np.array_equal(finish(algo, batch, native), plain(batch))
-
-
-def test_what_was_prefetched_is_used(prefetched):
-    algo, batch, native = prefetched
-    right = plain(batch)
-    # The first gradient is known already, so that the first rewards no longer count.
-    batch.reward[0] += 1
-    assert np.array_equal(finish(algo, batch, native), right)
-
-
-def test_what_was_prefetched_is_dropped_when_the_batch_changes(prefetched):
-    algo, batch, native = prefetched
-    first, other = batch.reward[0].copy(), 1 + batch.reward[0]
-    algo.engines.now.discard_precomputed()
-    batch.reward[0] = other
-    found = finish(algo, batch, native)
-    batch.reward[0] = first
-
-    def change(_):
-        batch.reward[0] = other
-
-    assert np.array_equal(found, plain(batch, change))
-
-
-def test_what_was_prefetched_is_dropped_when_the_networks_change(prefetched):
-    algo, batch, native = prefetched
-
-    def grow(algo):
-        state = algo.state()
-        state["model"].arrays = {name: 1.5 * array for name, array in state["model"].arrays.items()}
-        algo.load_state(state)
-
-    grow(algo)
-    assert np.array_equal(finish(algo, batch, native), plain(batch, grow))
 
 
 def test_batches_may_change_between_requests():

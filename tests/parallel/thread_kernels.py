@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from briskrl.algos.dqn.kernels.paired_threads import update_cost_model
 from briskrl.compiler.atomics import atomic_load, fetch_add, sched_yield, usleep
 from briskrl.compiler.jit import kernel
 from briskrl.compiler.packed_args import unpack
@@ -55,9 +54,3 @@ def add(packed, number):
     """Work for a NativeWorker: add a number."""
     (numbers,) = unpack(packed)
     numbers[0] += number
-
-
-@kernel
-def weigh(board, together, took):
-    """Report the cycles that an update took."""
-    update_cost_model(board, together, took)

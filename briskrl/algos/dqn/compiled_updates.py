@@ -53,16 +53,12 @@ class DQNCompiledUpdates:
 
     def precompute_targets(
         self, batch: Batch, updates: int, *, started: int, finished: int
-    ) -> PackedTask | None:
+    ) -> None:
         """Compute the TD targets of `batch` that do not depend on the updates under way."""
-        return self._engine.precompute_targets(batch, updates, started, finished)
-
-    def prefetch(self, batch: Batch, number: int) -> None:
-        """Allow the task of `batch` to begin early under `number`."""
-        self._engine.prefetch(batch, number)
+        self._engine.precompute_targets(batch, updates, started, finished)
 
     def discard_precomputed(self) -> None:
-        """Drop precomputed targets and prefetched tasks."""
+        """Drop precomputed targets."""
         self._engine.discard_precomputed()
 
     def freeze_actor(self, batch: Batch) -> None:

@@ -184,9 +184,7 @@ class FusedDQNEngine:
         errors: Floats = context.errors
         return errors
 
-    def precompute_targets(
-        self, batch: Batch, updates: int, now: int, before: int
-    ) -> PackedTask | None:
+    def precompute_targets(self, batch: Batch, updates: int, now: int, before: int) -> None:
         """Compute the TD targets of the next batch while another thread does updates.
 
         Args:
@@ -194,23 +192,14 @@ class FusedDQNEngine:
             updates: How many updates of it there will be.
             now: How many had been done when those under way began.
             before: How many will have been done when those under way end.
-
-        Returns:
-            The `prepare`d task of these updates; None if they cannot be prepared yet.
         """
-        if not self._can_precompute:
-            return None
-        period, task = self._target_period, self.prepare(batch, updates, before)
-        if before // period == now // period:
+        period = self._target_period
+        if self._can_precompute and before // period == now // period:
+            task = self.prepare(batch, updates, before)
             updates_kernels.precompute_targets(task, min(updates, period - before % period))
-        return task
-
-    def prefetch(self, batch: Batch, number: int) -> None:
-        """Allow the prepared updates of a batch to begin early as `number`; see `run_updates`."""
-        self._plan_for(batch).context.params[td_update.PREFETCH_ID] = number
 
     def discard_precomputed(self) -> None:
-        """Discard precomputed targets and prefetches: batches or networks have changed."""
+        """Discard precomputed targets: batches or networks have changed."""
         for plan in self._plans.values():
             plan.context.params[td_update.PRECOMPUTED :] = 0
 

@@ -1,4 +1,4 @@
-"""Split a Q-network update across two threads when that is faster.
+"""Split a Q-network update across two threads.
 
 The main thread runs the updates; a helper thread in `help_until` computes half of a batch's
 gradient when it is ready. The threads communicate through the mailbox, an int64 array.
@@ -32,20 +32,15 @@ from briskrl.parallel.kernels.spin_wait import back_off, spin_or_nap
     HELPER,
     HELPER_DONE,
     LEAVE,
-    SOLO_COST,
-    PAIRED_COST,
-    UNPAIRED,
-    NEXT_UNPAIRED,
     MAILBOX_SIZE,
-) = (0, 1, 2, 3, 4, 5, 8, 16, 24, 32, 40, 48, 49, 50, 51, 56)
+) = (0, 1, 2, 3, 4, 5, 8, 16, 24, 32, 40, 48)
 """Elements of the mailbox; those that one thread writes and the other polls are a cache line apart.
 
 ROUND counts paired updates; MAIN_STARTED, MAIN_DONE and HELPER_DONE are the last rounds that the
 threads have reached. UPDATE is the index of the update in the batch. BACKOFF is the number of
-updates to do alone after the helper was late; NEXT_BACKOFF and NEXT_UNPAIRED follow their counters,
-as `back_off` requires. STEPS counts optimizer steps; after REPLICA_STEPS of them the helper's
-replica is up to date. HELPER is the helper's state; LEAVE asks it to return. The last four belong
-to `update_cost_model`."""
+updates to do alone after the helper was late; NEXT_BACKOFF follows it, as `back_off` requires.
+STEPS counts optimizer steps; after REPLICA_STEPS of them the helper's replica is up to date. HELPER
+is the helper's state; LEAVE asks it to return."""
 
 ABSENT, READY, BUSY = range(3)
 """States of the helper."""
@@ -54,10 +49,6 @@ LOST_CYCLES = 2_000_000
 """Cycles of waiting after which the helper seems to have lost its core."""
 MIN_BACKOFF, MAX_BACKOFF = 64, 8192
 """Updates that are then done without it; doubled every time it happens again."""
-MIN_UNPAIRED, MAX_UNPAIRED = 64, 1024
-"""Updates that are done alone while a pair takes longer than one thread; doubled likewise."""
-SOLO_PERIOD = 512
-"""Every SOLO_PERIOD-th update is done alone to measure what that costs."""
 SPIN_LIMIT = 2000
 """Polls without work before the helper sleeps between polls."""
 
@@ -77,9 +68,6 @@ def sync_replica(context, replica):
 def try_pair(context, replica):
     """Whether the helper takes part in the next update; if so, its replica is up to date."""
     mailbox = context.mailbox
-    if mailbox[UNPAIRED] > 0 or mailbox[STEPS] % SOLO_PERIOD == 0:
-        mailbox[UNPAIRED] = max(0, mailbox[UNPAIRED] - 1)
-        return False
     begin = cycles()
     while mailbox[BACKOFF] == 0 and atomic_load(mailbox, HELPER) == BUSY:
         # It is still applying the last gradient.
@@ -93,32 +81,6 @@ def try_pair(context, replica):
         sync_replica(context, replica)
     mailbox[REPLICA_STEPS] = mailbox[STEPS] + 1
     return True
-
-
-@helper
-def update_cost_model(mailbox, paired, took):
-    """Average the cost of updates with and without the helper, and stop pairing if it is slower.
-
-    Gradients travel from core to core. Virtual cores may share a cache for some seconds and be far
-    apart for the next, when the transfer takes several times as long.
-
-    Args:
-        mailbox: See MAILBOX_SIZE.
-        paired: Whether the helper took part in the update.
-        took: Cycles that it took.
-    """
-    at = PAIRED_COST if paired else SOLO_COST
-    mean = mailbox[at]
-    if mean == 0:
-        # Start low, so that pairing gets a few updates before it is judged.
-        mean = 3 * mailbox[SOLO_COST] // 4 if paired else took
-    # Bounded, because an update in which a thread lost its core measures nothing.
-    mailbox[at] = mean + (min(took, 2 * mean) - mean) // 8
-    if paired:
-        mailbox[NEXT_UNPAIRED] = max(MIN_UNPAIRED, mailbox[NEXT_UNPAIRED] - 1)
-        if mailbox[PAIRED_COST] > mailbox[SOLO_COST]:
-            back_off(mailbox, UNPAIRED, MIN_UNPAIRED, MAX_UNPAIRED)
-            mailbox[PAIRED_COST] = 0
 
 
 @inline_helper

@@ -34,18 +34,15 @@ from briskrl.fused.kernels.structs import TILE_ROWS
     DOUBLE,
     SPLIT_FROM,
     PRECOMPUTED,
-    PREFETCH_ID,
-    STARTED_ID,
     NUM_PARAMS,
-) = range(9)
+) = range(7)
 """Elements of UpdateContext.params.
 
 NUM_UPDATES is K, UPDATES_DONE the number of updates before these, TARGET_PERIOD the updates between
 two refreshes of the target network (0: not refreshed here), DOUBLE whether the online network
-chooses the next action, SPLIT_FROM the first update whose batch is computed in two halves. The last
-three hold for the next call only: PRECOMPUTED is the number of updates that `precompute_targets`
-has prepared, PREFETCH_ID identifies the prefetch of these updates (0: none), and STARTED_ID the
-prefetch whose first gradient has been computed."""
+chooses the next action, SPLIT_FROM the first update whose batch is computed in two halves.
+PRECOMPUTED is the number of updates that `precompute_targets` has prepared; it holds for the next
+call only."""
 
 
 class Transitions(NamedTuple):

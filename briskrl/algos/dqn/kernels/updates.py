@@ -10,15 +10,12 @@ from briskrl.algos.dqn.kernels.paired_threads import (
     main_workspace,
     paired_gradient,
     try_pair,
-    update_cost_model,
 )
 from briskrl.algos.dqn.kernels.td_update import (
     DOUBLE,
     NUM_UPDATES,
     PRECOMPUTED,
-    PREFETCH_ID,
     SPLIT_FROM,
-    STARTED_ID,
     TARGET_PERIOD,
     UPDATES_DONE,
     apply_parts,
@@ -29,7 +26,6 @@ from briskrl.algos.dqn.kernels.td_update import (
     target_forward,
     use_noise,
 )
-from briskrl.compiler.atomics import cycles
 from briskrl.compiler.jit import helper, kernel
 from briskrl.compiler.math import flush_denormals, restore_denormals
 from briskrl.compiler.packed_args import unpack
@@ -81,37 +77,29 @@ def batch_gradient(task, k):
     The result does not depend on which thread computes the halves.
 
     Returns:
-        The gradient buffers, which set of them was used, and whether a helper took part.
+        The gradient buffers, and which set of them was used.
     """
     context, replica, workspaces, _ = unpack(task)
     mailbox, size = context.mailbox, context.batch.obs.shape[1]
     splits = len(workspaces) > 1 and k >= context.params[SPLIT_FROM]
     if splits and try_pair(context, replica):
-        return context.half_gradients, paired_gradient(context, workspaces, k), True
+        return context.half_gradients, paired_gradient(context, workspaces, k)
     if size <= TILE_ROWS or not splits:
         rows_grad(context, workspaces[0], k, 0, size, size // 2 if splits else 0)
-        return context.full_gradient, 0, False
+        return context.full_gradient, 0
     side = (mailbox[ROUND] + 1) % 2
     for half in range(2):
         half_grad(context, workspaces[main_workspace(side, half)], k, half)
-    return context.half_gradients, side, False
+    return context.half_gradients, side
 
 
 @helper
 def do_update(task, k):
     """Do update k of a packed task (unpacked, its arrays would not fit into registers)."""
     context = unpack(task).context
-    begin = cycles()
     use_noise(context.online, context.noise[k, 0])
     use_noise(context.target, context.noise[k, 1])
-    gradients, side, paired = batch_gradient(task, k)
-    take_step(context, gradients, side, k)
-    update_cost_model(context.mailbox, paired, cycles() - begin)
-
-
-@helper
-def take_step(context, gradients, side, k):
-    """Finish update k: apply the gradient, log the loss, refresh the target network if due."""
+    gradients, side = batch_gradient(task, k)
     online, target = context.online, context.target
     done, period = context.params[UPDATES_DONE], context.params[TARGET_PERIOD]
     apply_parts(context, gradients, side)
@@ -124,25 +112,11 @@ def take_step(context, gradients, side, k):
 
 
 @kernel
-def run_updates(task, prefetch_id):
-    """Do the K updates of a packed task in order.
-
-    With a `prefetch_id` other than 0, only compute the first gradient and change nothing else. The
-    real call uses that gradient if the task's PREFETCH_ID is the same.
-    """
-    context = unpack(task).context
-    params = context.params
+def run_updates(task, number):
+    """Do the K updates of a packed task in order; the number, which workers pass, is not used."""
     control = flush_denormals()
-    if prefetch_id > 0:
-        batch_gradient(task, 0)
-        params[STARTED_ID] = prefetch_id
-    else:
-        started = 0 < params[PREFETCH_ID] == params[STARTED_ID]
-        for k in range(params[NUM_UPDATES]):
-            if k == 0 and started:
-                take_step(context, context.full_gradient, 0, k)
-            else:
-                do_update(task, k)
+    for k in range(unpack(task).context.params[NUM_UPDATES]):
+        do_update(task, k)
     restore_denormals(control)
 
 
