@@ -143,6 +143,17 @@ def delta(direction, stride):
     return sign if direction & 1 else -sign * stride
 
 
+@helper
+def find_head(params, i16, base):
+    """Set the head's cell, row and column from the ring."""
+    small = base * 4
+    cell = np.int64(i16[small + params[R_RING] + np.int64(i16[small + RING_HEAD])])
+    row = (cell - params[R_BOARD]) // (params[R_WIDTH] + 1)
+    i16[small + HEAD] = cell
+    i16[small + HEAD_ROW] = row
+    i16[small + HEAD_COL] = cell - params[R_BOARD] - row * (params[R_WIDTH] + 1)
+
+
 @inline_helper
 def tail_of(params, i32, i16, base):
     """The last cell of the body."""

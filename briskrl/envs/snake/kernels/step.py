@@ -74,6 +74,7 @@ from briskrl.envs.snake.kernels.board import (
     WALL,
     bit,
     clear_bit,
+    find_head,
     lay_on_cycle,
     lay_straight,
     place_food,
@@ -130,17 +131,6 @@ def begin_episode(params, state, f64, i32, i16, base):
     find_head(params, i16, base)
     find_moves(params, state, i32, i16, base)
     i16[small + CONNECTED] = 0
-
-
-@helper
-def find_head(params, i16, base):
-    """Set the head's cell, row and column from the ring."""
-    small = base * 4
-    cell = np.int64(i16[small + params[R_RING] + np.int64(i16[small + RING_HEAD])])
-    row = (cell - params[R_BOARD]) // (params[R_WIDTH] + 1)
-    i16[small + HEAD] = cell
-    i16[small + HEAD_ROW] = row
-    i16[small + HEAD_COL] = cell - params[R_BOARD] - row * (params[R_WIDTH] + 1)
 
 
 @inline_helper
