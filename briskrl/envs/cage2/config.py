@@ -33,7 +33,7 @@ class Cage2Config:
     frames: Annotated[int, Meta(ge=1, le=16)] = 1
     """Number of stacked observations, the newest first."""
     scan_memory: bool = False
-    """Add per host whether a scan was seen there (0.5), or the last scan (1)."""
+    """Add per host whether a scan was seen there (0.5), or in the last step with any (1)."""
     decoy_memory: Literal["none", "count", "full"] = "none"
     """Add blue's decoys: the fraction of those that fit a host, or one flag per decoy."""
     event_memory: bool = False

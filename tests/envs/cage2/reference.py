@@ -108,6 +108,8 @@ class ReferenceNetwork:
     result: int = UNKNOWN
     blue_success: int = UNKNOWN
     activity: list[int] = field(default_factory=lambda: [0] * 13)
+    seen_scans: set[int] = field(default_factory=set)
+    last_scans: set[int] = field(default_factory=set)
 
     def sockets(self, host: int) -> list[int]:
         """Ports of all sockets that listen, one entry each."""
@@ -359,6 +361,9 @@ class ReferenceNetwork:
                 self.activity[host] = 1
             if self.activity[host] == 2:
                 self.hosts[host].comp = USER
+        scans = {host for host in range(13) if self.activity[host] == 1}
+        self.seen_scans |= scans
+        self.last_scans = scans or self.last_scans
 
     def observation(self) -> list[int]:
         """The 52 bits."""
@@ -367,6 +372,13 @@ class ReferenceNetwork:
             bits += [(0, 0), (1, 0), (1, 1)][self.activity[host]]
             bits += [(0, 0), (1, 0), (0, 1), (1, 1)][self.hosts[host].comp]
         return bits
+
+    def scan_memory(self) -> list[float]:
+        """Per host: 1 if it showed a scan in the last step with any, 0.5 if in an earlier one."""
+        return [
+            1.0 if host in self.last_scans else 0.5 * (host in self.seen_scans)
+            for host in range(13)
+        ]
 
     def remembered(self, host: int) -> int:
         """Red's memory of a host's ports as in the recordings."""

@@ -83,6 +83,31 @@ def test_scan_memory_marks_scanned_hosts_and_the_last_one() -> None:
     np.testing.assert_array_equal(part(net, "scans"), expected)
 
 
+@pytest.mark.parametrize("hosts", [("User1", "Enterprise1"), ("User4", "User2")])
+def test_scan_memory_does_not_reveal_which_of_two_scans_was_the_attackers(
+    hosts: tuple[str, str],
+) -> None:
+    seen = []
+    for red, green in (hosts, hosts[::-1]):
+        net = Network(scan_memory=True, event_memory=True)
+        net.step(red="scan User3")
+        net.step(red=f"scan {red}", green=green)
+        net.step()
+        seen.append(net.out.obs[0].copy())
+        expected = np.zeros(13)
+        expected[[s.HOST_NAMES.index(host) for host in ("User3", *hosts)]] = 0.5, 1.0, 1.0
+        np.testing.assert_array_equal(part(net, "scans"), expected)
+    np.testing.assert_array_equal(seen[0], seen[1])
+
+
+def test_an_exploit_beside_a_scan_is_not_the_last_scan() -> None:
+    net = Network(scan_memory=True)
+    net.take("User4", "SQLInjection", green="User1")
+    expected = np.zeros(13)
+    expected[[s.HOST_NAMES.index("User4"), s.HOST_NAMES.index("User1")]] = 0.5, 1.0
+    np.testing.assert_array_equal(part(net, "scans"), expected)
+
+
 def test_decoy_memory_marks_the_decoys_that_are_up() -> None:
     env, seen, _ = played(50, 80, decoy_memory="full")
     up = env.truth().decoys > 0

@@ -74,7 +74,7 @@ def run(edition: str, view: str, *, green: bool, num: int, steps: int, seed: int
     """Play `num` networks beside their references; returns how many steps were compared."""
     rng = random.Random(seed)
     agents = [k % 4 for k in range(num)]
-    env = Cage2VecEnv(num, edition=edition, view=view, length=steps + 1)
+    env = Cage2VecEnv(num, edition=edition, view=view, length=steps + 1, scan_memory=True)
     out = StepBuffers.allocate(env.env_spec, num)
     env.start(seed, out)
     set_red(env, [2 if agent == WILD else agent for agent in agents])
@@ -116,9 +116,13 @@ def run(edition: str, view: str, *, green: bool, num: int, steps: int, seed: int
         np.testing.assert_array_equal(allowed.exploits, options)
         tenths = [p.reference.step(b, c) for p, b, c in zip(pairs, blue, chances, strict=True)]
         np.testing.assert_array_equal(out.reward, (np.array(tenths) / 10).astype(np.float32))
-        np.testing.assert_array_equal(out.obs, [p.reference.observation() for p in pairs])
+        np.testing.assert_array_equal(out.obs, [observed(p.reference) for p in pairs])
         compare(env.truth(), [p.reference for p in pairs])
     return num * steps
+
+
+def observed(reference: ReferenceNetwork) -> list[float]:
+    return [*reference.observation(), *reference.scan_memory()]
 
 
 def compare(truth: Truth, references: list[ReferenceNetwork]) -> None:

@@ -64,18 +64,24 @@ def activity(params, events, ports, shell, placed):
 
 
 @inline_helper
-def notice(params, state, i32, i16, base, host, events, ports, shell, placed):
-    """Show the events of this step on a host, of which there is at least one; updates memory."""
+def notice(params, state, i32, i16, base, host, events, ports, shell, placed, scans):
+    """Show the events of this step on a host, of which there is at least one; updates memory.
+
+    `scans` is the mask of hosts that already show a scan in this step; returns it with this host
+    added if this one does. They are all the last scan: blue cannot know which of them was red's.
+    """
     small = base * 4
     shown = activity(params, events, ports, shell, placed)
     state[base + SHOWN] |= np.uint64(shown) << np.uint64(4 * host)
     if shown == EXPLOITED:
         set_comp(state, base, host, 2)
     elif shown == SCANNED:
-        i16[small + SEEN_SCAN] |= 1 << host
-        i16[small + LAST_SCAN] = 1 << host
+        scans |= 1 << host
+        i16[small + SEEN_SCAN] |= scans
+        i16[small + LAST_SCAN] = scans
     if shown:
         i16[host_at(base, host) + LAST_EVENT] = i32[base * 2 + STEPS]
+    return scans
 
 
 @inline_helper

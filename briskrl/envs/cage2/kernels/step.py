@@ -143,15 +143,20 @@ def turn(params, t, state, i32, i16, base, action, forced, allowed, i):
         allowed[i, 2] = options_of(t, i16, base, target) if kind == EXPLOITING else 0
     result, events, ports, shell = act_red(params, t, state, i16, base, kind, target, forced, i)
     i16[small + RESULT] = result
+    scans = 0
     if seen >= 0:
         count, open_ports = sockets(t, i16, base, seen), listening(t, i16, base, seen)
         if events and seen == target:
             events += count
             ports |= open_ports
         else:
-            notice(params, state, i32, i16, base, seen, count, open_ports, False, seen == placed)
+            here = seen == placed
+            scans = notice(
+                params, state, i32, i16, base, seen, count, open_ports, False, here, scans
+            )
     if events:
-        notice(params, state, i32, i16, base, target, events, ports, shell, target == placed)
+        here = target == placed
+        notice(params, state, i32, i16, base, target, events, ports, shell, here, scans)
     end_view(state, i16, base)
     cost = np.int64(i16[small + COST])
     if not i16[small + SERVICE] & RUNNING:
