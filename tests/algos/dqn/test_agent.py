@@ -28,23 +28,29 @@ from tests.algos.transitions import (
 @pytest.mark.parametrize("masked", [False, True])
 def test_errors_are_value_minus_target_computed_by_hand(engine, double, masked):
     env = spec(mask=masked)
-    algo = make(small(double=double, prioritized=True), env, engine=engine)
-    move_target(algo)
-    batch = random_batch(env, 1)
+    rows = 40
+    config = small(double=double, prioritized=True, batch_size=rows)
+    algo = make(config, env, engine=engine)
+    move_target(algo, scale=1.0)
+    batch = random_batch(env, 1, rows)
+    batch.next_obs[...] = 2 * np.random.default_rng(1).standard_normal(batch.next_obs.shape)
     online, next_online = (
         forward(algo.model.online, batch.obs[0]),
         forward(algo.model.online, batch.next_obs[0]),
     )
     next_target = forward(algo.model.target, batch.next_obs[0])
-    expected = []
-    for i in range(8):
+    expected, of_other_chooser = [], []
+    for i in range(rows):
         legal = range(ACTIONS)
         if masked and batch.next_mask[0, i].any():
             legal = np.flatnonzero(batch.next_mask[0, i])
-        chooser = next_online[i] if double else next_target[i]
-        best = max(legal, key=lambda a: chooser[a])
-        target = batch.reward[0, i] + batch.discount[0, i] * next_target[i, best]
-        expected.append(abs(online[i, batch.action[0, i]] - target))
+        choosers = (next_online, next_target) if double else (next_target, next_online)
+        for errors, chooser in zip((expected, of_other_chooser), choosers, strict=True):
+            best = max(legal, key=lambda a, values=chooser[i]: values[a])
+            target = batch.reward[0, i] + batch.discount[0, i] * next_target[i, best]
+            errors.append(abs(online[i, batch.action[0, i]] - target))
+    # Where both networks prefer the same action, the test could not see which one chooses.
+    assert np.count_nonzero(np.abs(np.subtract(expected, of_other_chooser)) > 0.01) >= 5
     errors = algo.update(batch, 1, Counters())
     assert errors[0] == pytest.approx(np.array(expected), rel=1e-5, abs=1e-6)
 
@@ -160,6 +166,56 @@ def test_the_target_network_can_be_refreshed_by_env_steps_for_any_number_of_envs
     assert torch.equal(algo.model.target_flat.values, online)
 
 
+def by_update(algo, batch, counters):
+    return algo.update(batch, 1, counters)
+
+
+def by_task(algo, batch, counters):
+    compiled = algo.compiled_updates
+    compiled.run(compiled.prepare(batch, 1, counters), 0)
+    compiled.finish(batch, 1)
+    return algo.engines.now.finish(batch)
+
+
+@pytest.mark.parametrize(
+    ("engine", "do"), [("torch", by_update), ("fused", by_update), ("fused", by_task)]
+)
+def test_a_period_of_env_steps_may_pass_over_several_calls(engine, do):
+    algo = make(small(target_every=100, target_unit="steps", prioritized=True), engine=engine)
+    batch = random_batch(spec(), 1)
+    refreshed = []
+    for env_steps in range(0, 420, 30):
+        before = algo.model.target_flat.values.clone()
+        online = algo.model.online_flat.values.clone()
+        q = forward(algo.model.online, batch.obs[0])[np.arange(8), batch.action[0]]
+        errors = do(algo, batch, Counters(env_steps=env_steps))
+        if torch.equal(algo.model.target_flat.values, online):
+            refreshed.append(env_steps)
+        else:
+            assert torch.equal(algo.model.target_flat.values, before)
+        # The new target network is used at once.
+        next_q = forward(algo.model.target, batch.next_obs[0]).max(1)
+        expected = np.abs(q - batch.reward[0] - batch.discount[0] * next_q)
+        assert errors[0] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    # The first call finds both networks equal, because training begins so.
+    assert refreshed == [0, 120, 210, 300]
+
+
+def test_epsilon_falls_with_transitions_not_with_updates(engine):
+    config = small(epsilon_start=1.0, epsilon_end=0.2, epsilon_steps=100)
+    algo = make(config, engine=engine)
+    algo.updates = 3
+    counters = Counters(env_steps=75, updates=3)
+    assert algo.epsilon(counters) == pytest.approx(0.4)
+    assert algo.progress(counters)["epsilon"] == pytest.approx(0.4)
+    obs = np.tile(np.random.default_rng(0).random((1, 5), np.float32), (30_000, 1))
+    decision = Decision(np.zeros(30_000, np.int64))
+    algo.act(obs, None, counters, decision)
+    greedy = forward(algo.model.online, obs[:1]).argmax()
+    # A random action is the greedy one in a third of the cases.
+    assert np.mean(decision.action != greedy) == pytest.approx(0.4 * 2 / 3, abs=0.01)
+
+
 def test_greedy_and_random_actions_respect_the_mask(engine):
     env = spec(mask=True)
     for epsilon in (0.0, 1.0):
@@ -174,14 +230,19 @@ def test_greedy_and_random_actions_respect_the_mask(engine):
 
 
 def test_noisy_layers_explore_and_their_policy_does_not(engine):
-    algo = make(small(noisy=True, noisy_sigma=3.0), engine=engine)
+    # Without random actions, only noise can change what is done.
+    silent = {"epsilon_start": 0.0, "epsilon_end": 0.0}
+    algo = make(small(noisy=True, noisy_sigma=3.0, **silent), engine=engine)
+    plain = make(small(**silent), engine=engine)
     obs = np.tile(np.random.default_rng(0).random((1, 5), np.float32), (4, 1))
-    decision = Decision(np.zeros(4, np.int64))
-    seen = set()
-    for _ in range(50):
-        algo.act(obs, None, Counters(), decision)
-        seen.add(int(decision.action[0]))
-    assert len(seen) > 1
+    seen = {algo: set(), plain: set()}
+    for agent, actions in seen.items():
+        decision = Decision(np.zeros(4, np.int64))
+        for _ in range(50):
+            agent.act(obs, None, Counters(), decision)
+            actions.add(int(decision.action[0]))
+    assert len(seen[algo]) > 1
+    assert len(seen[plain]) == 1
     env = spec()
     policy = QPolicy(algo.config, env.obs, env.action, algo.state()["model"].arrays)
     assert len({int(policy.act(obs, None)[0]) for _ in range(20)}) == 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from briskrl.algos.ppo.engine import METRICS
 from briskrl.core.counters import Counters
-from tests.algos.rollouts import config, parameters, spec, with_advantages
+from tests.algos.rollouts import config, move, parameters, spec, with_advantages
+from tests.fused.precision import distance
 
 ENGINES_AND_ENVS = [
     pytest.param("torch", {}, spec(), id="torch"),
@@ -30,6 +32,40 @@ def test_accumulated_pieces_make_the_same_update(engine, options, env):
         results.append((parameters(agent), agent.progress(Counters())))
     assert results[0][0] == pytest.approx(results[1][0], abs=1e-5)
     assert results[0][1] == pytest.approx(results[1][1], rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize(("engine", "options", "env"), ENGINES_AND_ENVS)
+def test_importance_weights_of_reused_steps_scale_their_policy_loss(engine, options, env):
+    settings = config(**options, max_grad_norm=0.0, clip_value=0.0)
+    agent, batch = with_advantages(settings, env, engine=engine)
+    move(agent)
+    batch.weight[...] = np.random.default_rng(2).choice([0.0, 0.3, 1.0], len(batch.weight))
+    agent.engines.now.compute(batch, batch.advantage)
+    agent.engines.now.step(0.0)
+    got = agent.model.flat.gradients.clone()
+    assert distance(got, gradient_by_hand(agent, batch, batch.weight)) < 1e-5
+    assert distance(got, gradient_by_hand(agent, batch, np.ones_like(batch.weight))) > 1e-3
+
+
+def gradient_by_hand(agent, batch, weight):
+    """The flat gradient of the PPO loss, written out with autograd."""
+    obs, action, old_log_prob, advantage, returns, weight = (
+        torch.from_numpy(array)
+        for array in (
+            *(batch.obs, batch.action, batch.old_log_prob),
+            *(batch.advantage, batch.returns, weight),
+        )
+    )
+    mask = None if batch.mask is None else torch.from_numpy(batch.mask)
+    out, value = agent.model.network(obs)
+    log_prob, entropy = agent.model.distribution.evaluate(out, action, mask)
+    ratio, clip = (log_prob - old_log_prob).exp(), agent.config.clip
+    policy = -torch.min(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+    error = (value.squeeze(1) - returns).square()
+    config = agent.config
+    loss = weight * policy + config.value_coef * error - config.entropy_coef * entropy
+    parts = torch.autograd.grad(loss.mean(), list(agent.model.network.parameters()))
+    return torch.cat([part.flatten() for part in parts])
 
 
 def test_illegal_actions_receive_no_gradient(engine):
