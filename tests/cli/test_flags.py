@@ -108,6 +108,11 @@ def test_the_environment_may_be_anywhere_among_the_arguments() -> None:
         )
 
 
+def test_abbreviated_flags_are_unknown_and_the_whole_one_is_suggested() -> None:
+    with pytest.raises(BriskError, match=r"Unknown flag --num-env\. Did you mean '--num-envs'"):
+        parse_args(["snake", "--num-env", "8"])
+
+
 def test_two_different_environments_are_an_error() -> None:
     with pytest.raises(BriskError, match="Two environments"):
         parse_args(["snake", "--env", "other"])

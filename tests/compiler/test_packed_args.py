@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,17 @@ def test_arrays_live_as_long_as_their_packed_args():
     others = [np.full(1000, 7.0) for _ in range(100)]
     assert scale_all(packed, 0.0) == 3002
     assert others[0][0] == 7
+
+
+def test_updated_packed_args_keep_their_new_arrays_alive():
+    packed = PackedArgs(Nested(Pair(np.full(1000, 3.0), 1.0), (np.ones((2, 2)),)))
+    numbers = np.full(1000, 5.0)
+    alive = weakref.ref(numbers)
+    packed.update(Nested(Pair(numbers, 1.0), (np.ones((2, 2)),)))
+    del numbers
+    gc.collect()
+    assert alive() is not None
+    assert scale_all(packed, 0.0) == 5002
 
 
 def test_tuples_of_other_types_are_distinguished():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from briskrl.doctor.custom_loop import ModifiedLoop
-from briskrl.doctor.paired_turns import compare, take_turn
+from briskrl.doctor.paired_turns import Turn, compare, take_turn
 from tests.doctor.fake_loops import SleepingLoop
 
 
@@ -41,6 +41,12 @@ def test_sleeping_counts_as_the_loops_own_time() -> None:
     turn = take_turn(SleepingLoop(lambda i: 0.02), 0.1)
     assert turn.own_s >= 0.9 * 0.02 * turn.iterations
     assert turn.cpu_s < 0.5 * turn.wall_s
+
+
+def test_time_that_other_programs_had_the_core_is_not_the_loops_own() -> None:
+    turn = Turn(iterations=1, steps=60, updates=1, wall_s=2.0, cpu_s=1.0, queued_s=0.5)
+    assert turn.own_s == 1.5
+    assert (turn.steps_per_s, turn.own_steps_per_s, turn.steps_per_cpu_s) == (30, 40, 60)
 
 
 def test_the_interval_contains_a_known_ratio() -> None:

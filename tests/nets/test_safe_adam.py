@@ -104,3 +104,20 @@ def test_a_restored_optimizer_continues_to_the_same_bits(kind):
         one.step()
     assert torch.equal(flat.values, restored_flat.values)
     assert torch.equal(guard.adam.variance, restored.adam.variance)
+
+
+@pytest.mark.parametrize("kind", [Compute, Elsewhere])
+def test_a_run_of_non_finite_updates_goes_on_after_a_restore(kind):
+    flat, guard = run(kind, bad=(10, 11))
+    state = guard.state()
+    assert state.scalars["non_finite_run"] == 2
+    flat, restored = guarded(kind)
+    restored.load_state(state)
+    flat.gradients.fill_(torch.nan)
+    with pytest.raises(DivergedError, match="3 updates in a row"):
+        step_and_read(restored)
+
+
+def step_and_read(guard):
+    guard.step()
+    guard.drain()
