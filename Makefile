@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 JOBS ?= $(shell nproc)
 
-.PHONY: train test test-slow lint type format docs bench clean
+.PHONY: train test test-slow mutants lint type format docs bench clean
 
 train: $(VENV)/.installed
 	$(BIN)/brisk train --config configs/snake_minute.toml
@@ -15,6 +15,10 @@ test: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/pytest -m slow
+
+# Plants bugs in a copy of the tree and checks that the tests notice them; continues where it stopped.
+mutants: $(VENV)/.installed-test
+	nice -n 10 $(BIN)/python tests/mutants/run.py
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

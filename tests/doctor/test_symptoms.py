@@ -164,3 +164,11 @@ def test_a_trend_has_a_rate_and_a_p_value() -> None:
     assert p_value < 1e-6
     rng = np.random.default_rng(0)
     assert trend(at, rng.normal(size=30))[1] > 0.01
+
+
+def test_noise_is_as_rarely_a_trend_as_its_p_value_says() -> None:
+    rng = np.random.default_rng(2)
+    at = np.arange(30.0)
+    found = [trend(at, rng.standard_normal(30))[1] for _ in range(1000)]
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.02)
+    assert np.mean(np.array(found) < 0.5) == pytest.approx(0.5, abs=0.05)

@@ -133,6 +133,16 @@ def test_the_teachers_transitions_fill_the_replay_buffer_and_training_continues(
 
 
 @pytest.mark.parametrize("algo", ["ppo", "dqn"])
+def test_nothing_of_pretraining_counts_as_progress_of_the_run(tmp_path, algo):
+    with closing(Trainer(complete(config(tmp_path / "run", algo)))) as trainer:
+        trainer.start()
+        counters, schedule = trainer.counters.state(), trainer.schedule.state()
+        assert pretrain(trainer)
+        assert trainer.counters.state() == counters
+        assert trainer.schedule.state() == schedule
+
+
+@pytest.mark.parametrize("algo", ["ppo", "dqn"])
 def test_a_resume_is_bit_identical_and_does_not_pretrain_again(tmp_path, algo):
     table = {"lr_schedule": "constant"} if algo == "ppo" else {}
     whole = config(tmp_path / "whole", algo, algo_config=table)
