@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from briskrl.core.config import to_toml
-from briskrl.core.errors import ConfigError, DivergedError, StorageError
+from briskrl.core.errors import ConfigError, DivergedError, RunFolderError, StorageError
 from briskrl.envs.external import GIVEN, adapt
 from briskrl.training.config import TrainConfig
 from briskrl.training.hooks import CheckpointHook, Hook, ReportHook, StopRequest
@@ -18,6 +18,7 @@ from briskrl.training.recorder import RunRecorder
 from briskrl.training.reporter import Reporter, RunResult, SilentReporter, StopReason
 from briskrl.training.resolve import complete, load_config
 from briskrl.training.storage.atomic_files import replace as replace_file
+from briskrl.training.storage.atomic_files import storage_errors
 from briskrl.training.storage.run_dir import RunDir, check_not_taken
 from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
@@ -42,6 +43,8 @@ def train(
     Raises:
         ConfigError: A setting cannot be used; nothing has been written.
         RunFolderError: The run folder exists already.
+        StorageError: The run folder cannot be written at the beginning or at the end. In between,
+            failed writes are reported, and training continues.
     """
     given = None if env is None else adapt(env)
     if given is not None:
@@ -89,6 +92,7 @@ def resume(
     Raises:
         RunFolderError: There is no run or no usable checkpoint, or another process writes to it.
         ConfigError: The run has already reached its budget.
+        StorageError: The run folder cannot be written at the beginning or at the end.
     """
     with RunDir.open(Path(run_dir)).lock() as folder:
         config = load_config(folder.config_path)
@@ -118,11 +122,11 @@ def _run(
             stopped = _pretrain(recorder, stop) or _iterate(recorder, [*built_in, *hooks], stop)
             recorder.report()
             if trainer.pretrained:
-                recorder.save()
+                recorder.save_last()
             result = recorder.finish(stopped)
     except BaseException as error:
         if begun:
-            with suppress(StorageError):
+            with suppress(StorageError, RunFolderError):
                 folder.end_session(f"failed: {type(error).__name__}")
         if isinstance(error, DivergedError):
             raise recorder.dump_diverged(error) from error
@@ -151,7 +155,8 @@ def _prepare(recorder: RunRecorder, *, resumed: bool) -> None:
                 f"({trainer.counters.env_steps:,} steps). Train it further with: "
                 f"brisk resume {recorder.folder.path} --steps {2 * trainer.counters.env_steps}"
             )
-        replace_file(recorder.folder.config_path, to_toml(config).encode())
+        with storage_errors(f"write {recorder.folder.config_path}"):
+            replace_file(recorder.folder.config_path, to_toml(config).encode())
     recorder.reporter.on_note(trainer.engine_note)
     recorder.begin(seconds)
 

@@ -7,18 +7,20 @@ from time import perf_counter, process_time
 from typing import NamedTuple
 
 from briskrl.core.config import to_dict
-from briskrl.core.errors import DivergedError
+from briskrl.core.errors import DivergedError, StorageError
 from briskrl.core.phase import Phase
 from briskrl.core.spec import action_to_dict
 from briskrl.core.types import JSON, EpisodeStats, State
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult, StopReason
+from briskrl.training.storage.atomic_files import storage_errors
 from briskrl.training.storage.checkpoint import Checkpointer, list_checkpoints
 from briskrl.training.storage.metrics import MetricLog, TensorBoardSink
 from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.storage.safetensors_io import write_tensors
 from briskrl.training.trainer import Trainer
 from briskrl.training.utilization import Utilization, UtilizationMeter
+from briskrl.training.write_failures import WriteFailures
 
 
 class _Mark(NamedTuple):
@@ -41,7 +43,13 @@ class RunRecorder:
         config = trainer.config
         self.checkpointer = Checkpointer(folder.checkpoints, config.keep_checkpoints)
         sinks = [TensorBoardSink(folder.tensorboard)] if config.tensorboard else []
-        self.log = MetricLog(folder.path, flush_s=config.log_seconds, sinks=sinks)
+        self._failures = WriteFailures(reporter.on_note)
+        self.log = MetricLog(
+            folder.path,
+            flush_s=config.log_seconds,
+            sinks=sinks,
+            on_error=self._failures.report,
+        )
         self.recent = RecentEpisodes()
         self._warmup_s = 0.0
         self._stage = 0
@@ -146,11 +154,33 @@ class RunRecorder:
             extras["stage"] = self.trainer.curriculum.stage + 1
         self.log.metrics({**row, **extras})
         self.log.phases({"env_steps": progress.env_steps, **phases})
-        self.folder.write_status({"state": "running", **row})
+        with self._failures.tolerated():
+            self.folder.write_status({"state": "running", **row})
         self.reporter.on_progress(progress)
 
     def save(self) -> None:
-        """Write a checkpoint and the policy, unless this step is saved already."""
+        """Write a checkpoint and the policy, unless this step is saved already.
+
+        A failure is reported; what was saved before is intact, and the next save tries again.
+        """
+        with self._failures.tolerated():
+            self._save()
+
+    def save_last(self) -> None:
+        """Save at the end of the run.
+
+        Raises:
+            StorageError: It could not be saved; the message names the newest checkpoint.
+        """
+        try:
+            self._save()
+        except StorageError as error:
+            raise StorageError(
+                f"The last state of the run is not saved ({self.trainer.counters.env_steps:,} "
+                f"steps). {error} Then continue with: brisk resume {self.folder.path}"
+            ) from error
+
+    def _save(self) -> None:
         step = self.trainer.counters.env_steps
         if step == self._saved_step:
             return
@@ -159,27 +189,47 @@ class RunRecorder:
         state.states["logs"] = State(
             recent.arrays, {"recent": recent.scalars, "offsets": self.log.offsets()}
         )
-        self.checkpointer.save(step, state)
+        path = self.checkpointer.save(step, state)
         self.folder.save_policy(state.states["model"], self._policy_description())
         self._saved_step = step
+        if not self.log.unwritten:
+            self._failures.end(path.name, self.log.dropped)
 
     def dump_diverged(self, error: DivergedError) -> DivergedError:
         """Save the batch that training diverged on; returns the error with its path added."""
         path = self.folder.path / "diverged_batch.safetensors"
-        path.unlink(missing_ok=True)
         batch = self.trainer.learner.batch
         arrays = {name: array for name, array in asdict(batch).items() if array is not None}
-        write_tensors(path, arrays)
+        try:
+            with storage_errors(f"write the batch to {path}"):
+                path.unlink(missing_ok=True)
+                write_tensors(path, arrays)
+        except StorageError as failure:
+            return DivergedError(f"{error} {failure} The last checkpoint is intact.")
         return DivergedError(f"{error} The batch is in {path}; the last checkpoint is intact.")
 
     def finish(self, stopped: StopReason) -> RunResult:
-        """Write the final status and return the result."""
+        """Write the final status and the last rows of the logs, and return the result.
+
+        Raises:
+            StorageError: Not everything could be written.
+        """
         result = self._result(stopped)
         row = {name: value for name, value in asdict(result).items() if name != "phases"}
-        self.folder.write_status(
-            {"state": stopped, "total_steps": self.trainer.config.budget.steps, **row}
-        )
-        self.folder.end_session(stopped)
+        dropped = self.log.dropped
+        facts: dict[str, JSON] = {"dropped_log_rows": dropped} if dropped else {}
+        try:
+            self.folder.write_status(
+                {"state": stopped, "total_steps": self.trainer.config.budget.steps, **row}
+            )
+            self.folder.end_session(stopped, **facts)
+            self.log.flush()
+            if self.log.unwritten:
+                raise StorageError(f"{self.log.unwritten:,} rows of the logs are not written.")
+        except StorageError as error:
+            raise StorageError(
+                f"Training has ended, but the records of the run are incomplete. {error}"
+            ) from error
         return result
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,14 @@ class FileRecord:
     digest: str
 
 
-def write_new(path: Path, blocks: Iterable[bytes | memoryview]) -> FileRecord:
-    """Create `path` from the blocks, in order; it is on disk when this returns."""
+def write_new(
+    path: Path, blocks: Iterable[bytes | memoryview], *, durable: bool = True
+) -> FileRecord:
+    """Create `path` from the blocks, in order; if durable, it is on disk when this returns.
+
+    Raises:
+        FileExistsError: There is something under that name, be it a link to nowhere.
+    """
     content = hashlib.blake2b(digest_size=32)
     size = 0
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -36,7 +42,8 @@ def write_new(path: Path, blocks: Iterable[bytes | memoryview]) -> FileRecord:
             write_all(descriptor, block)
             content.update(block)
             size += len(block)
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
     return FileRecord(size, content.hexdigest())
@@ -65,17 +72,24 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Replace the content of `path` atomically; if durable, it also survives a power cut."""
     temporary = path.with_name(TEMPORARY + path.name)
     try:
-        if durable:
-            temporary.unlink(missing_ok=True)
-            write_new(temporary, [data])
-        else:
-            temporary.write_bytes(data)
+        temporary.unlink(missing_ok=True)
+        write_new(temporary, [data], durable=durable)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
         sync_folder(path.parent)
+
+
+def make_folder(path: Path, *, exist_ok: bool = True) -> None:
+    """Create a folder and its parents where they are missing; they survive a power cut."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=exist_ok)
+    for folder in missing:
+        # A folder that may be written but not listed cannot be opened; others can be synced.
+        with suppress(PermissionError):
+            sync_folder(folder.parent)
 
 
 def sync_folder(path: Path) -> None:

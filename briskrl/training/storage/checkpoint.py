@@ -24,6 +24,7 @@ from briskrl.training.storage.atomic_files import (
     FileRecord,
     cause,
     json_bytes,
+    make_folder,
     remedy,
     sync_folder,
     write_new,
@@ -94,6 +95,7 @@ class Checkpointer:
         self.keep = keep
         self._bases: deque[_Base] = deque(maxlen=2 if keep > 1 else 1)
         self._damaged: frozenset[Path] = frozenset()
+        self._newest: Path | None = None
         self._sweep()
 
     def save(self, step: int, state: RunState) -> Path:
@@ -103,22 +105,16 @@ class Checkpointer:
             StorageError: It could not be written; earlier checkpoints are as they were.
             ValueError: A scalar is NaN or infinite, or a name cannot be a file name.
         """
-        target = self._free_name(step)
-        temporary = self.folder / (TEMPORARY + target.name)
-        pointer = self.folder / (TEMPORARY + LATEST)
         self._sweep()
         try:
-            temporary.mkdir(parents=True)
-            manifest = self._fill(temporary, step, state)
-            write_new(pointer, [(target.name + "\n").encode()])
-            os.rename(temporary, target)
-            sync_folder(self.folder)
-            os.replace(pointer, self.folder / LATEST)
-            sync_folder(self.folder)
+            target, manifest = self._write(step, state)
         except OSError as error:
-            raise self._storage_error(target, state, error) from error
+            # The message reports how much is free without the unfinished files.
+            self._sweep()
+            raise self._storage_error(step, state, error) from error
         finally:
             self._sweep()
+        self._newest = target
         self._bases.append(_Base(target, manifest.chunks, manifest.files))
         self._rotate()
         return target
@@ -131,6 +127,7 @@ class Checkpointer:
         """
         saved = read_newest(self.folder)
         self._damaged = frozenset(saved.damaged)
+        self._newest = saved.path
         return saved
 
     def load_memory(self, saved: SavedRun, memory: ChunkSource) -> None:
@@ -139,6 +136,21 @@ class Checkpointer:
             memory.load_chunk(name, read_tensors(saved.path / _chunk_file(name)))
         # The memory chooses its own version numbers.
         self._bases.append(_Base(saved.path, dict(memory.chunk_versions()), saved.manifest.files))
+
+    def _write(self, step: int, state: RunState) -> tuple[Path, Manifest]:
+        """Write the files of a checkpoint, then make it the newest one."""
+        target = self._free_name(step)
+        temporary = self.folder / (TEMPORARY + target.name)
+        pointer = self.folder / (TEMPORARY + LATEST)
+        make_folder(self.folder)
+        temporary.mkdir()
+        manifest = self._fill(temporary, step, state)
+        write_new(pointer, [(target.name + "\n").encode()])
+        os.rename(temporary, target)
+        sync_folder(self.folder)
+        os.replace(pointer, self.folder / LATEST)
+        sync_folder(self.folder)
+        return target, manifest
 
     def _fill(self, folder: Path, step: int, state: RunState) -> Manifest:
         files = {}
@@ -188,7 +200,11 @@ class Checkpointer:
         return self.folder / (name if number == 1 else f"{name}-{number}")
 
     def _rotate(self) -> None:
-        good = [path for path in list_checkpoints(self.folder) if path not in self._damaged]
+        try:
+            good = [path for path in list_checkpoints(self.folder) if path not in self._damaged]
+        except OSError as error:
+            _log.debug("cannot list %s: %s", self.folder, error)
+            return
         surplus = [*good[self.keep :], *self._damaged]
         self._damaged = frozenset()
         for path in surplus:
@@ -200,24 +216,26 @@ class Checkpointer:
         self._sweep()
 
     def _sweep(self) -> None:
-        for path in self.folder.glob(TEMPORARY + "*"):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+        """Remove unfinished checkpoints, as far as the disk allows it."""
+        try:
+            for path in self.folder.glob(TEMPORARY + "*"):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+        except OSError as error:
+            _log.debug("cannot remove unfinished files from %s: %s", self.folder, error)
 
-    def _storage_error(self, target: Path, state: RunState, error: OSError) -> StorageError:
+    def _storage_error(self, step: int, state: RunState, error: OSError) -> StorageError:
         needed = self._bytes_needed(state)
-        good = [path for path in list_checkpoints(self.folder) if path not in self._damaged]
-        earlier = [path.name for path in good if path != target]
         rest = (
-            f"The earlier checkpoint {earlier[0]} is intact."
-            if earlier
-            else "There is no other checkpoint."
+            f"The newest checkpoint is {self._newest.name}, which is intact."
+            if self._newest
+            else "There is no checkpoint yet."
         )
         return StorageError(
-            f"Could not save the checkpoint {target}: {cause(error)}. It needs about "
-            f"{needed / 1e6:.1f} MB{_free_space(self.folder)}. {rest} {remedy(error)}"
+            f"Could not save a checkpoint of step {step:,} in {self.folder}: {cause(error)}. It "
+            f"needs about {needed / 1e6:.1f} MB{_free_space(self.folder)}. {rest} {remedy(error)}"
         )
 
     def _bytes_needed(self, state: RunState) -> int:

@@ -6,6 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ class LineFile:
         self._header = header
         with storage_errors(f"open {path}"):
             self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        self._unfinished = False
         self.size = os.fstat(self._descriptor).st_size
         self.truncate(self.size)
 
@@ -31,15 +33,26 @@ class LineFile:
         """Add whole lines in one write.
 
         Raises:
-            StorageError: They could not be written; the file is unchanged.
+            StorageError: They could not be written, and are not in the file.
         """
         with storage_errors(f"write {self.path}"):
+            # What an earlier write left must go first, or it would be a torn line in the middle.
+            self._remove_unfinished()
+            self._unfinished = True
             try:
                 write_all(self._descriptor, lines)
             except OSError:
-                os.ftruncate(self._descriptor, self.size)
+                with suppress(OSError):
+                    self._remove_unfinished()
                 raise
-        self.size += len(lines)
+            self.size += len(lines)
+            self._unfinished = False
+
+    def _remove_unfinished(self) -> None:
+        """Remove what a failed or interrupted write may have left."""
+        if self._unfinished:
+            os.ftruncate(self._descriptor, self.size)
+            self._unfinished = False
 
     def truncate(self, size: int) -> None:
         """Truncate to the last whole line within `size` bytes; the header stays."""
@@ -59,6 +72,8 @@ class LineFile:
     def close(self) -> None:
         """Close the file; may be called twice."""
         if self._descriptor >= 0:
+            with suppress(OSError):
+                self._remove_unfinished()
             os.close(self._descriptor)
             self._descriptor = -1
 

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 from briskrl.core.errors import RunFolderError
@@ -57,11 +58,11 @@ class FolderLock:
     def release(self) -> None:
         """Release the lock; may be called twice."""
         if self.held:
-            try:
+            # A disk that fails cannot forget the owner; closing releases the lock all the same.
+            with suppress(OSError):
                 os.ftruncate(self._descriptor, 0)
-            finally:
-                os.close(self._descriptor)
-                self._descriptor = -1
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _taken(self, descriptor: int) -> bool:
         try:

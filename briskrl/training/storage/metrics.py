@@ -1,13 +1,16 @@
 """The log files of a run: metrics, episodes and phase times, written in batches of rows.
 
-At most one batch is buffered, and every file grows by whole lines, so a killed run leaves at worst
-an incomplete last line. Checkpoints record the sizes of the files; a resume truncates them to that.
+Every file grows by whole lines, so a killed run leaves at worst an incomplete last line. At most
+one batch is buffered; only while the disk is full more lines wait in memory, up to a limit.
+Checkpoints record the sizes of the files; a resume truncates them to that.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -20,6 +23,9 @@ from briskrl.training.storage.line_files import LineFile, json_line, plain
 Row = Mapping[str, JSON]
 BATCH_ROWS = 100
 """Buffered rows of one file that trigger a write."""
+WAITING_BYTES = 8 << 20
+"""Size of the rows of one file that wait in memory while it cannot be written; the oldest beyond
+that are dropped."""
 _EPISODE_HEADER = b"env_steps,env,steps,return,score,won,cause\n"
 
 
@@ -40,25 +46,44 @@ class Sink(Protocol):
 
 
 class _Stream:
-    """One file and its buffered lines."""
+    """One file and the lines that are not in it yet."""
 
     def __init__(self, path: Path, header: bytes = b"") -> None:
         self.file = LineFile(path, header)
         self.buffered: list[bytes] = []
+        self.waiting: deque[bytes] = deque()
+        """Batches of lines that could not be written."""
+        self.dropped = 0
+        """Lines that were given up because too many waited."""
 
     def flush(self) -> None:
+        """Write all lines.
+
+        Raises:
+            StorageError: They could not be written; they wait for the next time.
+        """
+        self.keep()
+        if self.waiting:
+            self.file.append(b"".join(self.waiting))
+            self.waiting.clear()
+
+    def keep(self) -> None:
+        """Move the buffered lines to those that wait, and drop the oldest beyond the limit."""
         if self.buffered:
-            lines = b"".join(self.buffered)
-            # Cleared first, so that lines do not pile up in memory when the disk is full.
+            self.waiting.append(b"".join(self.buffered))
             self.buffered.clear()
-            self.file.append(lines)
+        excess = sum(map(len, self.waiting)) - WAITING_BYTES
+        while excess > 0 and len(self.waiting) > 1:
+            batch = self.waiting.popleft()
+            excess -= len(batch)
+            self.dropped += batch.count(b"\n")
 
 
 class MetricLog:
     """Writes metrics.jsonl, episodes.csv and phases.jsonl in a run folder, and to other sinks.
 
-    A failed write raises StorageError once. After that, rows are dropped and closing raises
-    nothing, so that the run can still save a checkpoint and exit.
+    Rows that cannot be written wait in memory, up to `WAITING_BYTES` per file, and every flush
+    tries again.
     """
 
     def __init__(
@@ -67,6 +92,7 @@ class MetricLog:
         *,
         flush_s: float,
         sinks: Sequence[Sink] = (),
+        on_error: Callable[[StorageError], None] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Open the files; existing ones are appended to.
@@ -75,6 +101,8 @@ class MetricLog:
             folder: The run folder.
             flush_s: Longest time that a row stays buffered, if `tick` is called often enough.
             sinks: Additional consumers of metric rows, closed with the log.
+            on_error: Called for every failed write; without it, `flush`, `offsets` and `close`
+                raise.
             now: Returns the time in seconds.
         """
         self._metrics = _Stream(folder / "metrics.jsonl")
@@ -87,7 +115,18 @@ class MetricLog:
         self._flush_s = flush_s
         self._now = now
         self._flushed = now()
-        self._failed = False
+        self._on_error = on_error or _raise
+        self._closed = False
+
+    @property
+    def unwritten(self) -> int:
+        """Rows that could not be written and wait."""
+        return sum(batch.count(b"\n") for stream in self._streams for batch in stream.waiting)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that were given up because too many waited."""
+        return sum(stream.dropped for stream in self._streams)
 
     def metrics(self, row: Row) -> None:
         """Add a row of numbers; it must have env_steps."""
@@ -114,20 +153,19 @@ class MetricLog:
             self.flush()
 
     def flush(self) -> None:
-        """Write all buffered rows.
-
-        Raises:
-            StorageError: It could not be written.
-        """
+        """Write all rows, also those that could not be written before."""
         self._flushed = self._now()
         for stream in self._streams:
             self._write(stream)
 
     def offsets(self) -> dict[str, int]:
-        """Sizes of the flushed files and env_steps of the last row, for a checkpoint."""
+        """Sizes of the flushed files and env_steps of the last row, for a checkpoint.
+
+        Rows that wait are not part of it: a resume from that checkpoint goes on without them.
+        """
         self.flush()
         for stream in self._streams:
-            stream.file.sync()
+            self._attempt(stream.file.sync)
         sizes = {stream.file.path.name: stream.file.size for stream in self._streams}
         return {**sizes, "last_step": self._last_step}
 
@@ -136,25 +174,24 @@ class MetricLog:
         self._rows.clear()
         for stream in self._streams:
             stream.buffered.clear()
+            stream.waiting.clear()
             stream.file.truncate(offsets.get(stream.file.path.name, 0))
         self._last_step = offsets.get("last_step", -1)
         for sink in self._sinks:
             sink.rewind(self._last_step + 1)
 
     def close(self) -> None:
-        """Write all buffered rows and close the files; may be called twice.
-
-        Raises:
-            StorageError: The last rows could not be written, and no write failed before.
-        """
+        """Write all rows and close the files; may be called twice."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             self.flush()
         finally:
             for stream in self._streams:
                 stream.file.close()
-            sinks, self._sinks = self._sinks, []
-            for sink in sinks:
-                sink.close()
+            for sink in self._sinks:
+                self._attempt(sink.close)
 
     def __enter__(self) -> MetricLog:
         return self
@@ -169,23 +206,30 @@ class MetricLog:
 
     def _add(self, stream: _Stream, lines: list[bytes]) -> None:
         stream.buffered += lines
-        if len(stream.buffered) >= BATCH_ROWS:
+        if len(stream.buffered) < BATCH_ROWS:
+            return
+        if stream.waiting:
+            # Trying again is left to `tick`, because a full disk would fail for every batch.
+            stream.keep()
+        else:
             self._write(stream)
 
     def _write(self, stream: _Stream) -> None:
-        rows: list[Row] = []
-        if stream is self._metrics:
+        self._attempt(stream.flush)
+        if stream is self._metrics and self._rows:
             rows, self._rows = self._rows, []
-        if self._failed:
-            stream.buffered.clear()
-            return
+            for sink in self._sinks:
+                self._attempt(partial(sink.write, rows))
+
+    def _attempt(self, write: Callable[[], None]) -> None:
         try:
-            stream.flush()
-            for sink in self._sinks if rows else ():
-                sink.write(rows)
-        except StorageError:
-            self._failed = True
-            raise
+            write()
+        except StorageError as error:
+            self._on_error(error)
+
+
+def _raise(error: StorageError) -> None:
+    raise error
 
 
 class TensorBoardSink:

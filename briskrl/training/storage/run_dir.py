@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,7 +20,13 @@ from types import TracebackType
 from briskrl.core.cpu import cpu_model
 from briskrl.core.errors import RunFolderError
 from briskrl.core.types import JSON, State
-from briskrl.training.storage.atomic_files import cause, json_bytes, replace, storage_errors
+from briskrl.training.storage.atomic_files import (
+    cause,
+    json_bytes,
+    make_folder,
+    replace,
+    storage_errors,
+)
 from briskrl.training.storage.line_files import plain
 from briskrl.training.storage.lock import FolderLock
 from briskrl.training.storage.policy_io import load_policy_files, save_policy
@@ -60,9 +67,15 @@ class RunDir:
         else:
             _make_given(path)
         run = cls(path)
-        run._lock.acquire()
-        with storage_errors(f"write {run.config_path}"):
-            replace(run.config_path, config_toml.encode())
+        try:
+            run._lock.acquire()
+            with storage_errors(f"write {run.config_path}"):
+                replace(run.config_path, config_toml.encode())
+        except BaseException:
+            # Without its config the new folder is no run, and would only be in the way.
+            run.close()
+            shutil.rmtree(path, ignore_errors=True)
+            raise
         return run
 
     @classmethod
@@ -175,7 +188,7 @@ class RunDir:
             StorageError: It could not be written; the previous policy is intact.
         """
         with storage_errors(f"save the policy in {self.policy}"):
-            self.policy.mkdir(exist_ok=True)
+            make_folder(self.policy)
             save_policy(self.policy, arrays, description)
 
     def load_policy_files(self) -> tuple[State, dict[str, JSON]]:
@@ -248,7 +261,7 @@ def _git_commit() -> str | None:
 def _make_given(path: Path) -> None:
     check_not_taken(path)
     try:
-        path.mkdir(parents=True)
+        make_folder(path, exist_ok=False)
     except OSError as error:
         raise _cannot_create(path, error) from error
 
@@ -258,7 +271,7 @@ def _make_named(root: Path, name: str) -> Path:
     path = first
     for number in count(2):
         try:
-            path.mkdir(parents=True)
+            make_folder(path, exist_ok=False)
             return path
         except FileExistsError:
             path = first.with_name(f"{first.name}-{number}")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,9 +32,11 @@ def checkpoint(folder: Path) -> dict[str, object]:
     state = state_at(2, memory)
     state.states["env"] = State({"grid": np.zeros(BIG, np.uint8)})
     message = failure(lambda: checkpointer.save(2, state))
+    free = f"{shutil.disk_usage(folder).free / 1e6:.1f}"
     saved = read_newest(folder)
     retried = checkpointer.save(3, RunState(saved.states, {"env_steps": 3})).name
-    return {"message": message, "left": saved.step, "notes": saved.notes, "retried": retried}
+    found = {"message": message, "left": saved.step, "notes": saved.notes, "retried": retried}
+    return {**found, "free": free}
 
 
 def chunks(folder: Path) -> dict[str, object]:
@@ -46,22 +50,43 @@ def chunks(folder: Path) -> dict[str, object]:
 
 
 def metrics(folder: Path) -> dict[str, object]:
-    log = MetricLog(folder, flush_s=1e9)
+    """Write rows until the disk is full, then more than can wait, then make room."""
+    (folder / "filler").write_bytes(bytes(BIG // 10))
+    errors: list[str] = []
+    log = MetricLog(folder, flush_s=1e9, on_error=lambda error: errors.append(str(error)))
+    file = folder / "metrics.jsonl"
     limit()
-    written = 0
+    number = 0
 
-    def fill() -> None:
-        nonlocal written
-        while True:
-            log.metrics({"env_steps": written, "text": "x" * 1000})
-            written += 1
+    def write(rows: int) -> None:
+        nonlocal number
+        for _ in range(rows):
+            log.metrics({"env_steps": number, "text": "x" * 1000})
+            number += 1
 
-    message = failure(fill)
-    log.metrics({"env_steps": written})
+    while not errors:
+        write(1)
+    write(int(sys.argv[4]))
+    # Rows beyond a batch are not tried one by one.
+    calls = len(errors)
+    log.flush()
+    torn = not file.read_bytes().endswith(b"\n")
+    waiting, dropped = log.unwritten, log.dropped
+    before = [row["env_steps"] for row in read_jsonl(file)]
+    unlimit(folder)
     log.close()
-    rows = [row["env_steps"] for row in read_jsonl(folder / "metrics.jsonl")]
-    torn = not (folder / "metrics.jsonl").read_bytes().endswith(b"\n")
-    return {"message": message, "rows": rows == list(range(len(rows))), "torn": torn}
+    after = [row["env_steps"] for row in read_jsonl(file)]
+    return {
+        "message": errors[0],
+        "calls": calls,
+        "torn": torn,
+        "waiting": waiting,
+        "dropped": dropped,
+        "whole_before": before == list(range(len(before))),
+        "number": number,
+        "before": len(before),
+        "after": after,
+    }
 
 
 def policy(folder: Path) -> dict[str, object]:
@@ -84,7 +109,15 @@ def failure(action: object) -> str:
 
 def limit() -> None:
     if sys.argv[3] == "limit":
-        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, resource.RLIM_INFINITY))
+
+
+def unlimit(folder: Path) -> None:
+    """Make room for everything."""
+    if sys.argv[3] == "limit":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    else:
+        subprocess.run(["mount", "-o", "remount,size=64m", str(folder)], check=True)
 
 
 if __name__ == "__main__":

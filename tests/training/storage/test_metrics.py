@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import subprocess
 import sys
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 
 import numpy as np
@@ -204,26 +205,89 @@ def test_a_file_shorter_than_its_offset_is_kept(tmp_path):
     assert steps_in(tmp_path) == [1, 2]
 
 
-def test_a_failed_write_raises_once_and_leaves_no_partial_line(tmp_path, monkeypatch):
+class TornWrites:
+    """A disk that takes half of every write and fails the rest; it may also refuse to truncate."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.real_write, self.real_truncate = os.write, os.ftruncate
+        self.full = self.stuck = False
+        monkeypatch.setattr(os, "write", self.write)
+        monkeypatch.setattr(os, "ftruncate", self.truncate)
+
+    def write(self, descriptor: int, data) -> int:
+        if not self.full:
+            return self.real_write(descriptor, data)
+        if len(data) < 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self.real_write(descriptor, data[: len(data) // 2])
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        if self.stuck:
+            raise OSError(errno.EIO, "Input/output error")
+        self.real_truncate(descriptor, size)
+
+
+def test_a_failed_write_leaves_no_partial_line_and_is_repeated(tmp_path, monkeypatch):
+    disk = TornWrites(monkeypatch)
     log = MetricLog(tmp_path, flush_s=1e9)
     log.metrics({"env_steps": 1})
     log.flush()
-    real = os.write
-
-    def half(descriptor: int, data) -> int:
-        if len(data) < 10:
-            raise OSError(28, "No space left on device")
-        return real(descriptor, data[: len(data) // 2])
-
-    monkeypatch.setattr(os, "write", half)
+    disk.full = True
     log.metrics({"env_steps": 2})
     with pytest.raises(StorageError, match=r"metrics\.jsonl: No space left on device"):
         log.flush()
-    for step in range(1000):
-        log.metrics({"env_steps": step})
-    log.close()
-    assert steps_in(tmp_path) == [1]
     assert (tmp_path / "metrics.jsonl").read_bytes() == b'{"env_steps":1}\n'
+    disk.full = False
+    log.metrics({"env_steps": 3})
+    log.close()
+    assert steps_in(tmp_path) == [1, 2, 3]
+
+
+def test_a_torn_line_that_cannot_be_removed_at_once_is_removed_before_the_next_write(
+    tmp_path, monkeypatch
+):
+    disk = TornWrites(monkeypatch)
+    log = MetricLog(tmp_path, flush_s=1e9, on_error=lambda error: None)
+    log.metrics({"env_steps": 1})
+    log.flush()
+    disk.full = disk.stuck = True
+    for step in (2, 3):
+        log.metrics({"env_steps": step})
+        log.flush()
+    assert not (tmp_path / "metrics.jsonl").read_bytes().endswith(b"\n")
+    disk.full = False
+    log.flush()
+    assert steps_in(tmp_path) == [1]
+    disk.stuck = False
+    log.close()
+    assert steps_in(tmp_path) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_last_line_torn_at_any_byte_is_removed_on_resume(tmp_path, name):
+    offsets = {}
+    with MetricLog(tmp_path, flush_s=1) as log:
+        for step in (1, 2, 3):
+            log.metrics({"env_steps": step})
+            log.phases({"env_steps": step, "act": 1.0})
+            log.episodes(step, stats_of(1, first=step))
+            offsets = log.offsets() if step == 2 else offsets
+    file = tmp_path / name
+    whole = file.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for length in range(len(whole)):
+        file.write_bytes(whole[:length])
+        with MetricLog(tmp_path, flush_s=1) as log:
+            log.metrics({"env_steps": 3})
+            log.phases({"env_steps": 3, "act": 1.0})
+            log.episodes(3, stats_of(1, first=3))
+        kept = [end for end in accumulate(map(len, lines)) if end <= length]
+        header = len(lines[0]) if name == "episodes.csv" else 0
+        assert file.read_bytes() == whole[: max([header, *kept])] + lines[-1]
+    file.write_bytes(whole[:-3])
+    with MetricLog(tmp_path, flush_s=1) as log:
+        log.truncate_to(offsets)
+    assert file.read_bytes() == b"".join(lines[:-1])
 
 
 def test_buffered_memory_does_not_grow_with_the_number_of_rows(tmp_path):
