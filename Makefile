@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 JOBS ?= $(shell nproc)
 
-.PHONY: train test test-slow mutants lint type format docs bench clean
+.PHONY: train test test-slow chaos soak fuzz mutants lint type format docs bench clean
 
 train: $(VENV)/.installed
 	$(BIN)/brisk train --config configs/snake_minute.toml
@@ -15,6 +15,18 @@ test: $(VENV)/.installed-test
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/pytest -m slow
+
+# Faults: processes killed at random moments, broken environments, full disks, lost writes.
+chaos: $(VENV)/.installed-test
+	$(BIN)/pytest -m chaos -rP tests/chaos
+
+# Long runs must not grow. Other options: make soak SOAK="--hours 0.1 --jobs 2"
+soak: $(VENV)/.installed-test
+	$(BIN)/python -m tests.chaos.soak $(SOAK)
+
+# File readers and the config parser on damaged and random input.
+fuzz: $(VENV)/.installed-test
+	$(BIN)/pytest -m chaos -rP tests/fuzz
 
 # Plants bugs in a copy of the tree and checks that the tests notice them; continues where it stopped.
 mutants: $(VENV)/.installed-test

@@ -62,6 +62,8 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/python.md", python_page()
     contributing = (ROOT / "CONTRIBUTING.md").read_text()
     yield "contributing.md", contributing.replace("](docs/", "](")
+    security = (ROOT / "SECURITY.md").read_text()
+    yield "security.md", security.replace("](docs/", "](")
     yield "changelog.md", (ROOT / "CHANGELOG.md").read_text()
     methods = (ROOT / "benchmarks" / "README.md").read_text()
     yield "benchmarks-methods.md", methods.replace("](../docs/", "](")

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-OUTSIDE = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md"]
+OUTSIDE = [
+    ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md")
+]
 PAGES = [*OUTSIDE, *sorted(ROOT.glob("docs/**/*.md"))]
 
 _FOLDERS = "briskrl|tests|benchmarks|configs|examples|docs"
