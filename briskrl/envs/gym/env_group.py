@@ -43,6 +43,8 @@ class EnvGroup:
             new episodes.
         hold_ended: Do not begin a new episode after one has ended, until the next `start`.
         render_mode: Passed to Gymnasium.
+        report_progress: Called before each environment is made, and after each one that is reset,
+            saved or restored by a method for all of them.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class EnvGroup:
         exact: bool = False,
         hold_ended: bool = False,
         render_mode: str | None = None,
+        report_progress: Callable[[], None] = lambda: None,
     ) -> None:
         self.factory = factory
         self.first = first
@@ -65,8 +68,10 @@ class EnvGroup:
         self._exact = exact
         self._hold = hold_ended
         self._render_mode = render_mode
+        self._report_progress = report_progress
         try:
             for _ in range(self.count):
+                report_progress()
                 self.envs.append(factory.make(render_mode))
             obs_converter, action_converter = factory.make_converters(self.envs[0])
         except BaseException:
@@ -94,6 +99,7 @@ class EnvGroup:
         for k in range(self.count):
             self._seeds[k] = (seed + self.first + k) % SEEDS
             self._begin(k, self._seeds[k])
+            self._report_progress()
 
     def step(self, k: int, action: Any) -> None:
         """Step the environment of row k and write the whole row.
@@ -164,7 +170,9 @@ class EnvGroup:
         """
         with suppress(Exception):
             self.envs[k].close()
+        self._report_progress()
         self.envs[k] = self.factory.make(self._render_mode)
+        self._report_progress()
         self._steps[k] = self.envs[k].step
         self._masks[k] = _mask_method(self.envs[k])
         self._seeds[k] = seed % SEEDS
@@ -185,6 +193,7 @@ class EnvGroup:
         their last one, and write obs and mask. The others do not write to the buffers.
         """
         for k, text in enumerate(states):
+            self._report_progress()
             state = EnvState.from_text(text)
             if state.env is None:
                 self._seeds[k] = snapshot.next_seed(state.seed, SEEDS)
@@ -202,6 +211,7 @@ class EnvGroup:
                 env.close()
 
     def _state_text(self, k: int) -> str:
+        self._report_progress()
         state = snapshot.take(self.envs[k]) if self._exact else None
         episode = self._lengths[k], self._returns[k]
         return EnvState(state, self._seeds[k], *episode, self._held[k]).to_text()

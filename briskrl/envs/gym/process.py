@@ -18,7 +18,6 @@ from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.episode_records import EpisodeRecords, EpisodeRows, copy_step
 from briskrl.envs.gym.snapshot import EnvState, pack_states, unpack_states
-from briskrl.envs.gym.workers import protocol
 from briskrl.envs.gym.workers.pool import Fault, WorkerPool
 from briskrl.envs.gym.workers.recovery import Recovery
 from briskrl.envs.gym.workers.shared_memory import BlockPlan
@@ -246,15 +245,9 @@ class GymProcessEnv:
         np.copyto(place, actions, casting="same_kind")
 
     def _start_workers(self) -> None:
-        for worker in range(self.num_workers):
-            fault = None
-            try:
-                failure = self._pool.wait_started(worker)
-                fault = Fault(worker, failure) if failure is not None else None
-            except WorkerLost as lost:
-                fault = Fault(worker, stuck=lost.stuck)
-            if fault is not None:
-                self._recovery.handle(fault)
+        for _, answer in self._pool.answers(range(self.num_workers)):
+            if isinstance(answer, Fault):
+                self._recovery.handle(answer)
 
     def _wait(self, count: int, timeout: float | None) -> None:
         """Wait for `count` envs that the pool steps, recovering from failures meanwhile."""
@@ -271,22 +264,17 @@ class GymProcessEnv:
         answers: list[Any] = [None] * self.num_workers
         todo = list(range(self.num_workers))
         while todo:
-            faults = []
             for worker in todo:
                 with suppress(WorkerLost):
                     # If the worker is lost, reading its answer fails too.
                     self._pool.processes[worker].command(name, *arguments[worker])
-            for worker in todo:
-                try:
-                    answers[worker] = self._pool.answer(worker)
-                except WorkerLost as lost:
-                    faults.append(Fault(worker, stuck=lost.stuck))
-                    continue
-                if isinstance(answers[worker], protocol.Failure):
-                    faults.append(Fault(worker, answers[worker]))
-            for fault in faults:
-                self._handle(fault)
-            todo = [fault.worker for fault in faults]
+            failed = []
+            for worker, answer in self._pool.answers(todo):
+                answers[worker] = answer
+                if isinstance(answer, Fault):
+                    failed.append(worker)
+                    self._handle(answer)
+            todo = failed
         return answers
 
     def _handle(self, fault: Fault) -> None:

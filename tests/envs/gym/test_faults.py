@@ -24,6 +24,7 @@ from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.process import GymProcessEnv
 from briskrl.envs.gym.sync import GymSyncEnv
+from tests.chaos.sabotage import Sabotage, seconds_to_notice
 from tests.envs.gym import slow_envs
 from tests.envs.recording import Trace, assert_same, play, random_actions
 
@@ -157,6 +158,26 @@ def returns(found: Trace, i: int) -> list[float]:
     edges = [0, *(np.flatnonzero(found.ended[:, i]) + 1).tolist()]
     rewards = found.rows["reward"][:, i]
     return [float(rewards[low:high].sum()) for low, high in pairwise(edges)]
+
+
+@pytest.mark.parametrize("place", ["constructor", "reset"])
+def test_a_slow_worker_does_not_hide_that_another_one_died(place: str, tmp_path: Path) -> None:
+    # While instance 0 is being made or reset, the other worker fails with instance 1.
+    killed = Sabotage("kill", place, who=1, at=1, slow=0, slow_s=4.0)
+    seconds, error = seconds_to_notice(killed, tmp_path / "envs", steps=1)
+    assert "was killed by SIGKILL" in str(error)
+    assert seconds < killed.limit_s()
+
+
+@pytest.mark.parametrize("place", ["constructor", "reset"])
+def test_an_environment_that_hangs_before_its_first_step_is_noticed(
+    place: str, tmp_path: Path
+) -> None:
+    """The timeout is that of one environment, however many a worker has."""
+    hanging = Sabotage("hang", place, who=0, at=1)
+    seconds, error = seconds_to_notice(hanging, tmp_path / "envs", steps=1)
+    assert "has made no progress for 0.5 s (env_timeout)." in str(error)
+    assert seconds < hanging.limit_s()
 
 
 def test_an_idle_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ from briskrl.envs.gym.workers.worker_process import WorkerLost, WorkerProcess, s
 from briskrl.parallel.backoff import SPIN_S, SpinBackoff
 
 STARTUP_S = 120.0
-"""Timeout in seconds for a worker to import packages and make its environments."""
+"""Timeout in seconds for a worker to start and import packages, if env_timeout is not longer."""
 GRACE_S = 2.0
 """Seconds that workers have to close their environments before they are killed."""
 CHECK_S = 0.25
@@ -48,7 +49,7 @@ class WorkerPool:
     """Worker processes and the memory block they share with the trainer."""
 
     def __init__(self, factory: EnvFactory, plan: BlockPlan, *, env_timeout_s: float) -> None:
-        """Start all workers in parallel; `wait_started` waits for them."""
+        """Start all workers in parallel; `answers` waits for them."""
         self.plan = plan
         self.block = SharedBlock(plan)
         self.bounds = plan.bounds()
@@ -154,31 +155,53 @@ class WorkerPool:
         return self._between(worker, self._taken[worker], self.block.finished[worker])
 
     def call(self, worker: int, name: str, *arguments: Any) -> Any:
-        """Call a method of a worker's `EnvGroup`; returns its result or a Failure.
-
-        Raises:
-            WorkerLost: It is dead, or does not answer in time.
-        """
-        self.processes[worker].command(name, *arguments)
+        """Call a method of a worker's `EnvGroup`; returns its result, or a Fault."""
+        # If the worker is lost, reading its answer fails too.
+        with suppress(WorkerLost):
+            self.processes[worker].command(name, *arguments)
         return self.answer(worker)
 
     def answer(self, worker: int) -> Any:
-        """The result of the command sent to a worker, or a Failure.
+        """What `answers` yields for a single worker."""
+        return next(self.answers([worker]))[1]
 
-        Raises:
-            WorkerLost: It is dead, or does not answer in time.
+    def answers(self, workers: Sequence[int]) -> Iterator[tuple[int, Any]]:
+        """Each worker with its result as soon as it comes, or with a Fault.
+
+        The result is that of the command sent last, or True once the environments are made. Slow
+        workers do not delay the news that another one has failed, died or got stuck.
         """
-        low, high = self.bounds[worker]
-        return self.processes[worker].answer(self._timeout_s * (high - low))
+        waiting = dict.fromkeys(workers, 0.0)
+        progress = {worker: self.block.progress[worker] for worker in workers}
+        poll, owners = select.poll(), dict[int, int]()
+        for worker in workers:
+            owners[self.processes[worker].socket.fileno()] = worker
+            poll.register(self.processes[worker].socket, select.POLLIN)
+        pause_s = min(CHECK_S, self._timeout_s / 8)
+        checked_at = time.perf_counter()
+        while waiting:
+            heard = [fd for fd, _ in poll.poll(1000 * pause_s)]
+            now = time.perf_counter()
+            # As in `_find_stuck`: after a suspension, a single check counts for a limited time.
+            elapsed, checked_at = min(now - checked_at, self._timeout_s / 4), now
+            for fd in heard:
+                worker = owners[fd]
+                poll.unregister(fd)
+                del waiting[worker]
+                yield worker, self._read_answer(worker)
+            for worker in list(waiting):
+                stalled = self.block.progress[worker] == progress[worker]
+                progress[worker] = self.block.progress[worker]
+                waiting[worker] = waiting[worker] + elapsed if stalled else 0.0
+                if waiting[worker] >= self.patience_s(worker):
+                    poll.unregister(self.processes[worker].socket)
+                    del waiting[worker]
+                    yield worker, Fault(worker, stuck=True)
 
-    def wait_started(self, worker: int) -> protocol.Failure | None:
-        """Wait until a worker has made its environments; returns its Failure if it could not.
-
-        Raises:
-            WorkerLost: It is dead, or takes too long.
-        """
-        answer = self.processes[worker].answer(max(STARTUP_S, self._timeout_s))
-        return answer if isinstance(answer, protocol.Failure) else None
+    def patience_s(self, worker: int) -> float:
+        """Seconds without progress after which a worker counts as stuck."""
+        begun = self.block.progress[worker] > 0
+        return self._timeout_s if begun else max(STARTUP_S, self._timeout_s)
 
     def replace(self, worker: int) -> None:
         """Kill a worker and start another in its place; queued envs count as stepped."""
@@ -186,6 +209,7 @@ class WorkerPool:
         block = self.block
         block.finished[worker] = block.pushed[worker]
         block.asleep[worker] = 0
+        block.progress[worker] = 0
         self._stalled_s[worker] = 0.0
         self.processes[worker] = self._start_worker(worker)
 
@@ -211,7 +235,7 @@ class WorkerPool:
     def _start_worker(self, index: int) -> WorkerProcess:
         process = WorkerProcess(index, block=self.block.fd, wake=self._wake_end)
         self._poll.register(process.socket, select.POLLIN)
-        # If it is dead already, `wait_started` reports it.
+        # If it is dead already, `answers` reports it.
         with suppress(WorkerLost):
             process.send_start(self._factory, self.plan, self._spin_s)
         return process
@@ -285,12 +309,17 @@ class WorkerPool:
         return self._find_stuck(elapsed)
 
     def _read_fault(self, worker: int) -> Fault:
+        fault = self._read_answer(worker)
+        assert isinstance(fault, Fault)
+        return fault
+
+    def _read_answer(self, worker: int) -> Any:
+        """The message that a worker has begun to send, or a Fault."""
         try:
             answer = self.processes[worker].answer(self._timeout_s)
         except WorkerLost as lost:
             return Fault(worker, stuck=lost.stuck)
-        assert isinstance(answer, protocol.Failure)
-        return Fault(worker, answer)
+        return Fault(worker, answer) if isinstance(answer, protocol.Failure) else answer
 
     def _find_stuck(self, elapsed: float) -> Fault | None:
         # The trainer and its workers may have been suspended together, so a single check counts for

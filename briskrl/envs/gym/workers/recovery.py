@@ -16,7 +16,6 @@ from briskrl.core.errors import BriskError, ConfigError, EnvStepError, EnvWorker
 from briskrl.core.types import Array, Bools, Floats, Ints, StepBuffers
 from briskrl.envs.gym.workers import protocol
 from briskrl.envs.gym.workers.pool import Fault, WorkerPool
-from briskrl.envs.gym.workers.worker_process import WorkerLost
 
 MAX_IN_A_ROW = 10
 """Failures of one worker in quick succession after which training stops."""
@@ -134,7 +133,9 @@ class Recovery:
         these = f"environment {low}" if high == low + 1 else f"environments {low} to {high - 1}"
         at = f" while it stepped environment {waiting[0]}" if len(waiting) else ""
         if fault.stuck:
-            what = f"has made no progress for {self._timeout_s:g} s (env_timeout){at}"
+            seconds = self._pool.patience_s(fault.worker)
+            setting = " (env_timeout)" if seconds == self._timeout_s else ""
+            what = f"has made no progress for {seconds:g} s{setting}{at}"
         else:
             what = f"{self._pool.processes[fault.worker].describe_end()}{at}"
         message = f"The worker of {these} (gym:{self._name}) {what}."
@@ -146,11 +147,8 @@ class Recovery:
         worker, env = fault.worker, fault.failure.index
         self._truncate_lost(np.array([env]))
         low, _ = self._pool.bounds[worker]
-        try:
-            answer = self._pool.call(worker, "replace_env", env - low, self._fresh_seed(env))
-        except WorkerLost as lost:
-            return Fault(worker, stuck=lost.stuck)
-        return Fault(worker, answer) if isinstance(answer, protocol.Failure) else None
+        answer = self._pool.call(worker, "replace_env", env - low, self._fresh_seed(env))
+        return answer if isinstance(answer, Fault) else None
 
     def _replace_worker(self, worker: int) -> Fault | None:
         """Replace a worker; returns another fault if that fails too."""
@@ -164,13 +162,10 @@ class Recovery:
         self._truncate_lost(idle)
         self.lost[idle] = True
         pool.replace(worker)
-        try:
-            answer = pool.wait_started(worker)
-            if answer is None:
-                answer = pool.call(worker, "start", self._fresh_seed(low))
-        except WorkerLost as lost:
-            return Fault(worker, stuck=lost.stuck)
-        return Fault(worker, answer) if isinstance(answer, protocol.Failure) else None
+        answer = pool.answer(worker)
+        if not isinstance(answer, Fault):
+            answer = pool.call(worker, "start", self._fresh_seed(low))
+        return answer if isinstance(answer, Fault) else None
 
     def _truncate_lost(self, ids: Ints) -> None:
         """Truncate the episodes of envs whose step is lost, with their last known observation."""

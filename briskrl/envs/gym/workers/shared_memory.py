@@ -88,6 +88,8 @@ class SharedBlock:
         """Total number of envs that each worker has stepped."""
         self.asleep = _words(arrays["asleep"])
         """Whether each worker, and in the last place the trainer, sleeps and must be woken."""
+        self.progress = _words(arrays["progress"])
+        """Changes while a worker makes its environments or executes a command; 0 before that."""
         self.target = _words(arrays["target"])
         """The sum of `finished` at which a sleeping trainer must be woken."""
 
@@ -119,6 +121,7 @@ def _layout(plan: BlockPlan) -> Layout:
         "pushed": ((workers, LINE), np.int64),
         "finished": ((workers, LINE), np.int64),
         "asleep": ((workers + 1, LINE), np.int64),
+        "progress": ((workers, LINE), np.int64),
         "target": ((1, LINE), np.int64),
         "queue": ((count,), np.int64),
         "actions": ((count, *action_shape), action_dtype),

@@ -1,8 +1,8 @@
 """The main program of a worker process, which steps environments as the trainer queues them.
 
-`worker_process` starts it with file descriptors of the shared block, the socket to the trainer, and
-a pipe whose other end only the trainer holds. It imports neither torch nor numba, so that it starts
-fast. It ignores interrupts, which are the trainer's, and ends when the trainer does.
+`worker_process` starts it with file descriptors of the socket to the trainer, the shared block, and
+the trainer's wake pipe. It imports neither torch nor numba, so that it starts fast. It ignores
+interrupts, which are the trainer's, and ends when the trainer does (see `lifeline`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import pickle
 import select
 import signal
-import threading
 import time
 import traceback
 from contextlib import suppress
@@ -30,12 +29,11 @@ IDLE_CHECK_MS = 2000
 """How often an idle worker checks that the trainer is still its parent."""
 
 
-def main(control: int, block: int, lifeline: int, wake: int) -> None:
+def main(control: int, block: int, wake: int) -> None:
     """Serve the trainer until it sends "stop" or ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # Not SIG_IGN, which programs started by environments would inherit.
         signal.signal(number, _ignore_signal)
-    _die_with(lifeline)
     try:
         start = protocol.read(control)
         if os.getppid() != start.trainer_pid:
@@ -47,29 +45,6 @@ def main(control: int, block: int, lifeline: int, wake: int) -> None:
 
 def _ignore_signal(number: int, frame: object) -> None:
     """The trainer gets the same signal and decides what to do."""
-
-
-def _die_with(lifeline: int) -> None:
-    """End this process as soon as the other end of the pipe is closed."""
-    try:
-        import fcntl
-
-        # The operating system kills the process even if it loops, sleeps or is inside a library.
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, int(signal.SIGKILL))
-        flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
-    except (ImportError, AttributeError, OSError):
-        threading.Thread(target=_wait_for_end, args=(lifeline,), daemon=True).start()
-        return
-    # The pipe may have been closed before the signal was set up.
-    if select.select([lifeline], [], [], 0)[0]:
-        os._exit(1)
-
-
-def _wait_for_end(lifeline: int) -> None:
-    os.read(lifeline, 1)
-    os._exit(1)
 
 
 def _serve(start: protocol.StartMessage, control: int, block: int, wake: int) -> None:
@@ -101,6 +76,7 @@ class Worker:
             shared.rows(low, high),
             shared.episode_rows(low, high),
             exact=start.plan.spec.exact_state,
+            report_progress=self._report_progress,
         )
         self._queue = shared.queue[low:high].data
         self._poll = select.poll()
@@ -118,6 +94,9 @@ class Worker:
                     return
                 if message is not None:
                     self._execute(message)
+
+    def _report_progress(self) -> None:
+        self._block.progress[self._index] += 1
 
     def _step_queued(self) -> None:
         """Step queued envs one by one, publishing each, until the queue is empty."""

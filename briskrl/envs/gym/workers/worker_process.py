@@ -26,7 +26,8 @@ from briskrl.envs.gym.workers.shared_memory import BlockPlan
 
 _STARTUP_CODE = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
-    "from briskrl.envs.gym.workers.worker import main; main(*map(int, sys.argv[2:]))"
+    "from briskrl.envs.gym.workers.lifeline import end_with; end_with(int(sys.argv[2]));"
+    "from briskrl.envs.gym.workers.worker import main; main(*map(int, sys.argv[3:]))"
 )
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
@@ -54,7 +55,7 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         # One pipe per worker: the operating system signals a single process when a pipe closes.
         lifeline, self._held_end = os.pipe()
-        passed = (theirs.fileno(), block, lifeline, wake)
+        passed = (lifeline, theirs.fileno(), block, wake)
         command = [sys.executable, "-P", "-c", _STARTUP_CODE, json.dumps(sys.path)]
         command += map(str, passed)
         with theirs:
