@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.training.runs import policy_hash
+from briskrl.training.loop import resume, train
+from tests.training.runs import policy_hash, small_config
 
 KILLS = 5
 RUNS = [
@@ -71,6 +72,24 @@ def test_a_run_killed_at_random_moments_resumes_bit_identically(
         process.kill()
         assert process.wait() == -9
     assert launch(run_dir, **options).wait() == 0
+    assert policy_hash(run_dir) == policy_hash(tmp_path / "whole")
+    whole = (tmp_path / "whole" / "episodes.csv").read_bytes()
+    assert (run_dir / "episodes.csv").read_bytes() == whole
+
+
+@pytest.mark.parametrize("preset", ["rainbow", "ppo"])
+def test_a_run_that_is_moved_and_resumed_ten_times_ends_like_an_uninterrupted_one(
+    tmp_path: Path, preset: str
+):
+    steps, parts = 6_600, 11
+    train(small_config(tmp_path / "whole", preset, steps=steps))
+    run_dir = tmp_path / "part-1"
+    train(small_config(run_dir, preset, steps=steps // parts))
+    for part in range(2, parts + 1):
+        moved = tmp_path / f"folder {part}" / f"part-{part}"
+        moved.parent.mkdir()
+        run_dir = run_dir.rename(moved)
+        resume(run_dir, steps=part * steps // parts)
     assert policy_hash(run_dir) == policy_hash(tmp_path / "whole")
     whole = (tmp_path / "whole" / "episodes.csv").read_bytes()
     assert (run_dir / "episodes.csv").read_bytes() == whole
