@@ -30,6 +30,7 @@ from briskrl.training.storage.atomic_files import (
     write_new,
 )
 from briskrl.training.storage.manifest import FILE_NAME, DamagedError, Manifest, read_manifest
+from briskrl.training.storage.own_files import check_folder
 from briskrl.training.storage.safetensors_io import read_tensors, write_tensors
 
 LATEST = "LATEST"
@@ -96,6 +97,7 @@ class Checkpointer:
         self._bases: deque[_Base] = deque(maxlen=2 if keep > 1 else 1)
         self._damaged: frozenset[Path] = frozenset()
         self._newest: Path | None = None
+        check_folder(folder)
         self._sweep()
 
     def save(self, step: int, state: RunState) -> Path:
@@ -103,10 +105,12 @@ class Checkpointer:
 
         Raises:
             StorageError: It could not be written; earlier checkpoints are as they were.
+            RunFolderError: The folder has become a link.
             ValueError: A scalar is NaN or infinite, or a name cannot be a file name.
         """
-        self._sweep()
         try:
+            check_folder(self.folder)
+            self._sweep()
             target, manifest = self._write(step, state)
         except OSError as error:
             # The message reports how much is free without the unfinished files.
@@ -217,9 +221,12 @@ class Checkpointer:
 
     def _sweep(self) -> None:
         """Remove unfinished checkpoints, as far as the disk allows it."""
+        if self.folder.is_symlink():
+            # `check_folder` has refused it; nothing outside the run is removed.
+            return
         try:
             for path in self.folder.glob(TEMPORARY + "*"):
-                if path.is_dir():
+                if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from briskrl.core.types import JSON
 from briskrl.training.storage.atomic_files import storage_errors, write_all
+from briskrl.training.storage.own_files import open_in_place
 
 _BLOCK = 65536
 
@@ -24,7 +25,7 @@ class LineFile:
         self.path = path
         self._header = header
         with storage_errors(f"open {path}"):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            self._descriptor = open_in_place(path, os.O_APPEND)
         self._unfinished = False
         self.size = os.fstat(self._descriptor).st_size
         self.truncate(self.size)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from briskrl.core.errors import RunFolderError
 from briskrl.training.storage.atomic_files import storage_errors, write_all
+from briskrl.training.storage.own_files import open_in_place
 
 # Errors of flock on file systems without locks; there the owner's process id decides.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
@@ -37,12 +38,12 @@ class FolderLock:
         """Acquire the lock; a lock whose owner has died is taken over.
 
         Raises:
-            RunFolderError: Another running process holds the lock.
+            RunFolderError: Another running process holds the lock, or the file is a link.
         """
         if self.held:
             return
         with storage_errors(f"write the lock file {self.path}"):
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = open_in_place(self.path)
         try:
             if self._taken(descriptor):
                 raise self._locked_error(_owner(descriptor))

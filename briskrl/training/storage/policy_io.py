@@ -99,7 +99,8 @@ def _fitting_description(folder: Path, digest: str) -> dict[str, JSON] | None:
 def _finish_interrupted(folder: Path) -> None:
     """Keep the description that fits the weights after a kill between the two renames."""
     waiting, model = folder / (TEMPORARY + _DESCRIPTION), folder / _MODEL
-    if not waiting.exists():
+    if waiting.is_symlink() or not waiting.is_file():
+        waiting.unlink(missing_ok=True)
         return
     content = _fitting_description(folder, measure(model).digest) if model.exists() else None
     if content is not None and json_bytes(content) == waiting.read_bytes():

@@ -29,10 +29,13 @@ from briskrl.training.storage.atomic_files import (
 )
 from briskrl.training.storage.line_files import plain
 from briskrl.training.storage.lock import FolderLock
+from briskrl.training.storage.own_files import check_file, check_folder
 from briskrl.training.storage.policy_io import load_policy_files, save_policy
 
 ROOT = Path("runs")
 """Where runs without a --run-dir go."""
+LOG_FILES = ("metrics.jsonl", "episodes.csv", "phases.jsonl")
+"""Files that grow with the run; see `MetricLog`."""
 _PACKAGES = ("briskrl", "torch", "numpy", "numba", "gymnasium", "safetensors")
 
 
@@ -100,9 +103,16 @@ class RunDir:
     def lock(self) -> RunDir:
         """Lock the folder; returns itself, for `with RunDir.open(path).lock():`.
 
+        The folder itself may be reached through a link.
+
         Raises:
-            RunFolderError: Another running process holds the lock.
+            RunFolderError: Another running process holds the lock, or links in the folder direct
+                writes elsewhere.
         """
+        for folder in (self.checkpoints, self.policy, self.tensorboard):
+            check_folder(folder)
+        for name in LOG_FILES:
+            check_file(self.path / name)
         self._lock.acquire()
         return self
 
@@ -186,7 +196,9 @@ class RunDir:
 
         Raises:
             StorageError: It could not be written; the previous policy is intact.
+            RunFolderError: The policy's folder is a link.
         """
+        check_folder(self.policy)
         with storage_errors(f"save the policy in {self.policy}"):
             make_folder(self.policy)
             save_policy(self.policy, arrays, description)
