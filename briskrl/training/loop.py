@@ -95,6 +95,7 @@ def resume(
         StorageError: The run folder cannot be written at the beginning or at the end.
     """
     with RunDir.open(Path(run_dir)).lock() as folder:
+        folder.check_checkpoints()
         config = load_config(folder.config_path)
         if steps is not None:
             config = replace(config, steps=steps)

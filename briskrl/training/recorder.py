@@ -16,6 +16,7 @@ from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult, St
 from briskrl.training.storage.atomic_files import storage_errors
 from briskrl.training.storage.checkpoint import Checkpointer, list_checkpoints
 from briskrl.training.storage.metrics import MetricLog, TensorBoardSink
+from briskrl.training.storage.policy_io import DESCRIPTION, MODEL
 from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.storage.safetensors_io import write_tensors
 from briskrl.training.trainer import Trainer
@@ -80,6 +81,7 @@ class RunRecorder:
         logs = saved.states["logs"]
         self.recent.load_state(State(logs.arrays, logs.scalars["recent"]))
         self.log.truncate_to(logs.scalars["offsets"])
+        self.folder.repair_policy(saved, self._policy_description())
         self._saved_step = self.trainer.counters.env_steps
         self.reporter.on_note(f"continuing from step {self._saved_step:,}")
 
@@ -189,8 +191,11 @@ class RunRecorder:
         state.states["logs"] = State(
             recent.arrays, {"recent": recent.scalars, "offsets": self.log.offsets()}
         )
+        # The checkpoint contains the whole policy, so that one rename commits both.
+        description = self._policy_description()
+        state.states[DESCRIPTION] = State({}, description)
         path = self.checkpointer.save(step, state)
-        self.folder.save_policy(state.states["model"], self._policy_description())
+        self.folder.save_policy(state.states[MODEL], description)
         self._saved_step = step
         if not self.log.unwritten:
             self._failures.end(path.name, self.log.dropped)

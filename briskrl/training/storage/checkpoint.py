@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
@@ -30,14 +30,15 @@ from briskrl.training.storage.atomic_files import (
     write_new,
 )
 from briskrl.training.storage.manifest import FILE_NAME, DamagedError, Manifest, read_manifest
-from briskrl.training.storage.own_files import check_folder
+from briskrl.training.storage.own_files import check_folder, read_regular
 from briskrl.training.storage.safetensors_io import read_tensors, write_tensors
 
 LATEST = "LATEST"
 """File that holds the name of the newest checkpoint."""
+STATE_FILE = "state.json"
+"""File of a checkpoint that holds scalars and counters."""
 _FOLDER = re.compile(r"step_(\d{12,})(?:-(\d+))?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_STATE = "state.json"
 _log = getLogger(__name__)
 
 
@@ -171,7 +172,7 @@ class Checkpointer:
             sync_folder(folder / "memory")
         scalars = {name: part.scalars for name, part in state.states.items()}
         text = json_bytes({"clock": state.counters, "parts": scalars})
-        files[_STATE] = write_new(folder / _STATE, [text])
+        files[STATE_FILE] = write_new(folder / STATE_FILE, [text])
         manifest = Manifest(step, tuple(state.states), versions, files)
         write_new(folder / FILE_NAME, [manifest.encode()])
         sync_folder(folder)
@@ -261,19 +262,50 @@ def list_checkpoints(folder: Path) -> list[Path]:
     return sorted(named, key=lambda path: _place(path.name), reverse=True)
 
 
+def check_latest(folder: Path) -> None:
+    """Check that the newest checkpoint is there; its content is not checked.
+
+    Continuing from an older one would cut off the logs of the steps in between, which is more than
+    the user may want to lose.
+
+    Raises:
+        RunFolderError: LATEST names a checkpoint that is gone and newer than all others.
+    """
+    try:
+        name = read_regular(folder / LATEST, limit=100).decode().strip()
+    except (OSError, ValueError):
+        return
+    if not _FOLDER.fullmatch(name):
+        return
+    paths = list_checkpoints(folder)
+    if paths and _place(paths[0].name) >= _place(name):
+        return
+    earlier = (
+        f", or delete {folder / LATEST} to go back to {paths[0].name}, "
+        "which removes the log lines after it"
+        if paths
+        else ""
+    )
+    raise RunFolderError(
+        f"The newest checkpoint of this run, {folder / name}, is gone. Nothing has been changed. "
+        f"Restore it from a copy{earlier}."
+    )
+
+
 def read_newest(folder: Path) -> SavedRun:
     """The newest valid checkpoint; changes nothing on disk.
 
     Raises:
-        RunFolderError: No checkpoint can be used, or a newer briskrl wrote it.
+        RunFolderError: No checkpoint can be used, the newest is gone, or a newer briskrl wrote it.
     """
+    check_latest(folder)
     paths = list_checkpoints(folder)
-    notes = _missing_latest(folder, paths)
+    notes: list[str] = []
     for index, path in enumerate(paths):
         try:
             manifest = read_manifest(path)
             manifest.verify(path)
-            states, counters = _read_state(path, manifest)
+            states, counters = read_states(path, manifest, manifest.states)
         except DamagedError as damage:
             notes.append(f"The checkpoint {path.name} is damaged: {damage}.")
             continue
@@ -294,22 +326,18 @@ def _place(name: str) -> tuple[int, int]:
     return int(match[1]), int(match[2] or 1)
 
 
-def _missing_latest(folder: Path, paths: Iterable[Path]) -> list[str]:
-    try:
-        name = (folder / LATEST).read_text().strip()
-    except (OSError, ValueError):
-        return []
-    if name in {path.name for path in paths}:
-        return []
-    return [f"The newest checkpoint should be {name!r}, which is missing."]
+def read_states(
+    path: Path, manifest: Manifest, names: Sequence[str]
+) -> tuple[dict[str, State], dict[str, int]]:
+    """The states of these names, and the counters, from verified files.
 
-
-def _read_state(path: Path, manifest: Manifest) -> tuple[dict[str, State], dict[str, int]]:
-    """Parts and counters of a verified checkpoint."""
+    Raises:
+        DamagedError: A state is missing, or a file cannot be parsed.
+    """
     try:
-        saved = json.loads((path / _STATE).read_bytes())
+        saved = json.loads((path / STATE_FILE).read_bytes())
         scalars: dict[str, dict[str, JSON]] = saved["parts"]
-        states = {name: State({}, scalars[name]) for name in manifest.states}
+        states = {name: State({}, scalars[name]) for name in names}
         for name, state in states.items():
             if f"{name}.safetensors" in manifest.files:
                 state.arrays.update(read_tensors(path / f"{name}.safetensors"))

@@ -28,7 +28,10 @@ class LineFile:
             self._descriptor = open_in_place(path, os.O_APPEND)
         self._unfinished = False
         self.size = os.fstat(self._descriptor).st_size
-        self.truncate(self.size)
+        # A torn last line is cut off by the first write; until then nothing is changed.
+        self._whole = False
+        if self.size == 0:
+            self.truncate(0)
 
     def append(self, lines: bytes) -> None:
         """Add whole lines in one write.
@@ -36,6 +39,8 @@ class LineFile:
         Raises:
             StorageError: They could not be written, and are not in the file.
         """
+        if not self._whole:
+            self.truncate(self.size)
         with storage_errors(f"write {self.path}"):
             # What an earlier write left must go first, or it would be a torn line in the middle.
             self._remove_unfinished()
@@ -57,6 +62,7 @@ class LineFile:
 
     def truncate(self, size: int) -> None:
         """Truncate to the last whole line within `size` bytes; the header stays."""
+        self._whole = True
         with storage_errors(f"truncate {self.path}"):
             self.size = self._last_line_end(min(size, self.size))
             os.ftruncate(self._descriptor, self.size)

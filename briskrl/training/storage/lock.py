@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from briskrl.core.errors import RunFolderError
+from briskrl.core.processes import process_exists
 from briskrl.training.storage.atomic_files import storage_errors, write_all
 from briskrl.training.storage.own_files import open_in_place
 
@@ -89,7 +90,7 @@ def _owner(descriptor: int) -> dict[str, object]:
     try:
         owner = json.loads(os.pread(descriptor, 4096, 0))
         return {"pid": int(owner["pid"]), "host": str(owner["host"])}
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return {}
 
 
@@ -99,10 +100,4 @@ def _alive(owner: dict[str, object]) -> bool:
         return False
     if owner["host"] != socket.gethostname():
         return True
-    try:
-        os.kill(int(str(owner["pid"])), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return process_exists(int(str(owner["pid"])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,13 +47,15 @@ class Manifest:
         }
         return json_bytes({**body, "blake2b": _digest(body)})
 
-    def verify(self, folder: Path) -> None:
-        """Compare every file with its record.
+    def verify(self, folder: Path, names: Container[str] | None = None) -> None:
+        """Compare every file, or those of these names, with its record.
 
         Raises:
             DamagedError: A file is missing, unreadable or different.
         """
         for name, record in self.files.items():
+            if names is not None and name not in names:
+                continue
             try:
                 size = (folder / name).stat().st_size
                 found = measure(folder / name) if size == record.size else None

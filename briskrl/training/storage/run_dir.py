@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
@@ -18,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from briskrl.core.cpu import cpu_model
-from briskrl.core.errors import RunFolderError
+from briskrl.core.errors import BriskError, RunFolderError
 from briskrl.core.types import JSON, State
 from briskrl.training.storage.atomic_files import (
     cause,
@@ -27,10 +28,11 @@ from briskrl.training.storage.atomic_files import (
     replace,
     storage_errors,
 )
+from briskrl.training.storage.checkpoint import SavedRun, check_latest, list_checkpoints
 from briskrl.training.storage.line_files import plain
 from briskrl.training.storage.lock import FolderLock
-from briskrl.training.storage.own_files import check_file, check_folder
-from briskrl.training.storage.policy_io import load_policy_files, save_policy
+from briskrl.training.storage.own_files import check_file, check_folder, read_regular
+from briskrl.training.storage.policy_io import MODEL, is_written, read_policy, save_policy
 
 ROOT = Path("runs")
 """Where runs without a --run-dir go."""
@@ -151,6 +153,21 @@ class RunDir:
         """Folder of the TensorBoard files."""
         return self.path / "tensorboard"
 
+    def check_checkpoints(self) -> None:
+        """Check that no checkpoint has been lost, so that a resume may cut the logs to the newest.
+
+        Raises:
+            RunFolderError: The newest checkpoint is gone, or all of them.
+        """
+        check_latest(self.checkpoints)
+        # A policy is only written after a checkpoint.
+        if not list_checkpoints(self.checkpoints) and os.path.lexists(self.policy):
+            raise RunFolderError(
+                f"The checkpoints of this run are gone from {self.checkpoints}. Nothing has been "
+                "changed. Restore them from a copy, or train anew with: "
+                f"brisk train --config {self.config_path} --run-dir FOLDER"
+            )
+
     def begin_session(self, *, seed: int, threads: int, exactness: str, **facts: JSON) -> None:
         """Record in meta.json that a process starts or resumes the run, and on which machine.
 
@@ -159,7 +176,7 @@ class RunDir:
         meta = self.read_meta()
         session = {"start": timestamp(), "end": None, "exit_reason": None, **describe_machine()}
         about = {"seed": seed, "threads": threads, "exactness": exactness, **facts}
-        sessions = [*meta.get("sessions", []), session]
+        sessions = [*_sessions(meta), session]
         begun = meta.get("start", session["start"])
         self._write_meta({**meta, **about, **session, "start": begun, "sessions": sessions})
 
@@ -167,10 +184,10 @@ class RunDir:
         """Record in meta.json why the process that began the last session ends."""
         meta = self.read_meta()
         ending = {"end": timestamp(), "exit_reason": reason}
-        sessions = meta.get("sessions", [])
+        sessions = _sessions(meta)
         if sessions:
             sessions[-1].update(ending)
-        self._write_meta({**meta, **facts, **ending})
+        self._write_meta({**meta, "sessions": sessions, **facts, **ending})
 
     def read_meta(self) -> dict[str, JSON]:
         """The content of meta.json; empty if there is none yet."""
@@ -204,12 +221,31 @@ class RunDir:
             save_policy(self.policy, arrays, description)
 
     def load_policy_files(self) -> tuple[State, dict[str, JSON]]:
-        """The newest policy: its arrays and scalars, and the description.
+        """The policy of the newest checkpoint: its arrays and scalars, and the description.
+
+        If the writer was killed between checkpoint and policy, the policy comes from the
+        checkpoint, and its folder is repaired unless another process writes to the run.
 
         Raises:
             RunFolderError: There is no policy yet, or it is damaged.
         """
-        return load_policy_files(self.policy)
+        found, written = read_policy(self.policy, self.checkpoints)
+        if not written:
+            with suppress(BriskError, OSError), RunDir(self.path).lock() as owner:
+                # Read again under the lock, because another process may have written since.
+                found, written = read_policy(self.policy, self.checkpoints)
+                if not written:
+                    owner.save_policy(found.state, found.description)
+        return found.state, found.description
+
+    def repair_policy(self, saved: SavedRun, description: dict[str, JSON]) -> None:
+        """Replace the policy by that of a checkpoint, unless it is the same.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        if not is_written(self.policy, saved.manifest):
+            self.save_policy(saved.states[MODEL], description)
 
     def _write_meta(self, meta: Mapping[str, JSON]) -> None:
         path = self.path / "meta.json"
@@ -303,12 +339,18 @@ def _slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
 
 
+def _sessions(meta: Mapping[str, JSON]) -> list[dict[str, JSON]]:
+    """The sessions in meta.json; entries that are none are left out."""
+    found = meta.get("sessions", [])
+    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+
 def _read_object(path: Path) -> dict[str, JSON]:
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_regular(path))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(
             f"{path} cannot be read ({error}). Delete it to continue the run without it."
         ) from error

@@ -285,12 +285,19 @@ def test_any_flipped_byte_of_the_manifest_is_detected(tmp_path):
             assert read_newest(tmp_path).step == 1, (place, bit)
 
 
-def test_a_missing_newest_folder_is_reported(tmp_path):
+def test_a_newest_checkpoint_that_is_gone_is_an_error_until_latest_is_deleted(tmp_path):
     save_steps(tmp_path, range(1, 3))
     os.rename(list_checkpoints(tmp_path)[0], tmp_path / "elsewhere")
-    saved = read_newest(tmp_path)
-    assert saved.step == 1
-    assert "step_000000000002" in saved.notes[0]
+    with pytest.raises(RunFolderError, match=r"step_000000000002, is gone.*LATEST to go back"):
+        read_newest(tmp_path)
+    (tmp_path / "LATEST").unlink()
+    assert read_newest(tmp_path).step == 1
+
+
+def test_a_latest_older_than_the_newest_checkpoint_is_ignored(tmp_path):
+    save_steps(tmp_path, range(1, 4))
+    (tmp_path / "LATEST").write_text("step_000000000001\n")
+    assert read_newest(tmp_path).step == 3
 
 
 def test_without_a_valid_checkpoint_the_error_says_what_to_do(tmp_path):

@@ -1,0 +1,18 @@
+"""Other processes of this machine."""
+
+from __future__ import annotations
+
+import os
+
+
+def process_exists(pid: int) -> bool:
+    """Whether this machine has a process of that number."""
+    if not 0 < pid < 2**31:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
