@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import time
 from pathlib import Path
 from typing import Any
 
 from briskrl.cli.flags import Parser
+from briskrl.cli.run_files import CONFIG, META, STATUS, RunFiles
 from briskrl.cli.targets import RUNS, run_folders
 from briskrl.core.errors import RunFolderError
 from briskrl.core.format import format_columns, format_count, format_duration, format_score
@@ -20,7 +18,8 @@ examples:
   brisk runs --root elsewhere --json
 
 The status is running, finished, sigint or sigterm (stopped by a signal and saved), an error, killed
-(no checkpoint at the end) or empty. `brisk resume RUN` continues any run that is not running."""
+(no checkpoint at the end) or empty. `brisk resume RUN` continues any run that is not running.
+Files that cannot be read, and a checkpoint that is gone, are named as damaged."""
 
 
 def run(argv: list[str]) -> int:
@@ -46,71 +45,42 @@ def run(argv: list[str]) -> int:
 
 
 def describe_run(folder: Path) -> dict[str, Any]:
-    """Facts from the small files of a run folder; unreadable files count as missing."""
-    config = _read_toml(folder / "config.toml")
-    status, meta = _read_json(folder / "status.json"), _read_json(folder / "meta.json")
-    newest = folder / "status.json" if status else folder / "config.toml"
-    return {
+    """Facts from the small files of a run folder; those that cannot be read are in `damaged`."""
+    files = RunFiles(folder)
+    total = files.count(STATUS, "total_steps")
+    facts = {
         "name": folder.name,
         "run_dir": str(folder),
-        "env": config.get("env"),
-        "algo": config.get("algo"),
-        "env_steps": status.get("env_steps", 0),
-        "total_steps": status.get("total_steps", config.get("steps")),
-        "mean_score": status.get("mean_score"),
-        "status": _status(folder, status, meta),
-        "age_s": max(0.0, time.time() - newest.stat().st_mtime),
+        "env": files.text(CONFIG, "env"),
+        "algo": files.text(CONFIG, "algo"),
+        "env_steps": files.count(STATUS, "env_steps") or 0,
+        "total_steps": files.count(CONFIG, "steps") if total is None else total,
+        "mean_score": files.number(STATUS, "mean_score"),
+        "status": _status(files),
+        "age_s": files.age_s(),
     }
+    return {**facts, "damaged": files.damaged}
 
 
-def _status(folder: Path, status: dict[str, Any], meta: dict[str, Any]) -> str:
+def _status(files: RunFiles) -> str:
     """`running` while a process holds the lock, otherwise why the last process ended."""
-    if _is_locked(folder / "lock"):
+    if files.is_locked():
         return "running"
-    reason = meta.get("exit_reason")
-    if isinstance(reason, str):
+    reason = files.text(META, "exit_reason")
+    if reason is not None:
         return reason
-    return "killed" if status or meta else "empty"
-
-
-def _is_locked(path: Path) -> bool:
-    """Whether the owner of the lock is alive; acquiring the lock could stop a run that starts."""
-    owner = _read_json(path)
-    pid = owner.get("pid")
-    if not isinstance(pid, int) or pid <= 0:
-        return False
-    if owner.get("host") != socket.gethostname():
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
+    return "killed" if files.has(STATUS) or files.has(META) else "empty"
 
 
 def _steps(run: dict[str, Any]) -> str:
     """Steps done, and the total if the run has one."""
     total = "" if run["total_steps"] is None else f"/{format_count(run['total_steps'])}"
     return f"{format_count(run['env_steps'])}{total}"
+
+
+def _status_cell(run: dict[str, Any]) -> str:
+    damage = ", ".join(run["damaged"])
+    return f"{run['status']} (damaged: {damage})" if damage else str(run["status"])
 
 
 def _table(found: list[dict[str, Any]]) -> str:
@@ -122,7 +92,7 @@ def _table(found: list[dict[str, Any]]) -> str:
             run["algo"] or "?",
             _steps(run),
             format_score(run["mean_score"]),
-            run["status"],
+            _status_cell(run),
             format_duration(run["age_s"]),
         )
         for run in found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,9 +27,26 @@ RANDOM = "random"
 
 
 def run_folders(root: Path = RUNS) -> list[Path]:
-    """The run folders under a folder, newest first; a run folder holds a config.toml."""
-    found = [path.parent for path in root.glob("*/config.toml")] if root.is_dir() else []
-    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+    """The run folders under a folder, newest first; a run folder holds a config.toml.
+
+    Raises:
+        RunFolderError: The folder cannot be listed.
+    """
+    try:
+        folders = list(root.iterdir()) if root.is_dir() else []
+    except OSError as error:
+        raise RunFolderError(f"The folder {root} cannot be read: {error.strerror}.") from error
+    # A config.toml that is a link to nowhere makes a damaged run folder, but still one.
+    found = [folder for folder in folders if os.path.lexists(folder / "config.toml")]
+    return sorted(found, key=_modified, reverse=True)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        # Deleted since it was listed.
+        return 0.0
 
 
 def find_run(argument: str) -> Path:
