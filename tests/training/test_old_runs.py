@@ -1,12 +1,14 @@
 """Runs that an earlier version wrote still load, evaluate and resume to the same result.
 
-Each archive in old_runs/ holds the folder `run` of a short run that commit 58f761c trained and
-stopped, and in `reached` the policy and the counters of the same commit after `resume --steps`.
+Each archive in old_runs/<version>/ holds the folder `run` of a short run that this version trained
+and stopped, and in `reached` the policy and the counters of the same version after `resume
+--steps`. make_old_runs.py writes them for a release.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from pathlib import Path
 
@@ -17,20 +19,28 @@ from safetensors.numpy import load_file
 from briskrl.training.evaluate import evaluate
 from briskrl.training.loop import resume
 from briskrl.training.resolve import load_config
+from tests.training.make_old_runs import FIRST, FOLDER
 
-ARCHIVES = sorted((Path(__file__).parent / "old_runs").glob("*.tar.gz"))
+ARCHIVES = sorted(FOLDER.glob("*/*.tar.gz"))
+CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 
 
-@pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.gz"))
+@pytest.fixture(params=ARCHIVES, ids=lambda path: f"{path.parent.name}-{path.name[:-7]}")
 def unpacked(request, tmp_path):
     with tarfile.open(request.param) as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path
 
 
-def test_the_archives_are_there():
-    assert len(ARCHIVES) == 9
-    assert sum(path.stat().st_size for path in ARCHIVES) < 400_000
+def test_every_released_version_has_its_archives():
+    released = set(re.findall(r"^## \[?(\d[^\] ]*)", CHANGELOG.read_text(), re.MULTILINE))
+    versions = {FIRST.name, *released}
+    assert {path.parent.name for path in ARCHIVES} == versions
+    assert len(list(FIRST.iterdir())) == 9
+    for version in versions:
+        found = list((FOLDER / version).iterdir())
+        assert {path.name for path in found} == {path.name for path in FIRST.iterdir()}
+        assert sum(path.stat().st_size for path in found) < 400_000
 
 
 def test_an_old_run_loads_evaluates_and_resumes_to_the_same_policy(unpacked):
