@@ -81,7 +81,11 @@ class RunRecorder:
         logs = saved.states["logs"]
         self.recent.load_state(State(logs.arrays, logs.scalars["recent"]))
         self.log.truncate_to(logs.scalars["offsets"])
-        self.folder.repair_policy(saved, self._policy_description())
+        try:
+            self.folder.repair_policy(saved, self._policy_description())
+        except StorageError as error:
+            # Evaluation finds the policy in the checkpoint.
+            self._failures.report(error)
         self._saved_step = self.trainer.counters.env_steps
         self.reporter.on_note(f"continuing from step {self._saved_step:,}")
 
