@@ -81,11 +81,9 @@ class RunRecorder:
         logs = saved.states["logs"]
         self.recent.load_state(State(logs.arrays, logs.scalars["recent"]))
         self.log.truncate_to(logs.scalars["offsets"])
-        try:
+        with self._failures.tolerated():
+            # Without it, evaluation finds the policy in the checkpoint.
             self.folder.repair_policy(saved, self._policy_description())
-        except StorageError as error:
-            # Evaluation finds the policy in the checkpoint.
-            self._failures.report(error)
         self._saved_step = self.trainer.counters.env_steps
         self.reporter.on_note(f"continuing from step {self._saved_step:,}")
 
@@ -178,12 +176,17 @@ class RunRecorder:
         Raises:
             StorageError: It could not be saved; the message names the newest checkpoint.
         """
+        step = self.trainer.counters.env_steps
         try:
             self._save()
         except StorageError as error:
+            if self._saved_step == step:
+                # Evaluation finds the policy in the checkpoint.
+                self._failures.report(error)
+                return
             raise StorageError(
-                f"The last state of the run is not saved ({self.trainer.counters.env_steps:,} "
-                f"steps). {error} Then continue with: brisk resume {self.folder.path}"
+                f"The last state of the run is not saved ({step:,} steps). {error} "
+                f"Then continue with: brisk resume {self.folder.path}"
             ) from error
 
     def _save(self) -> None:
@@ -199,8 +202,8 @@ class RunRecorder:
         description = self._policy_description()
         state.states[DESCRIPTION] = State({}, description)
         path = self.checkpointer.save(step, state)
-        self.folder.save_policy(state.states[MODEL], description)
         self._saved_step = step
+        self.folder.save_policy(state.states[MODEL], description)
         if not self.log.unwritten:
             self._failures.end(path.name, self.log.dropped)
 

@@ -222,10 +222,10 @@ class Checkpointer:
 
     def _sweep(self) -> None:
         """Remove unfinished checkpoints, as far as the disk allows it."""
-        if self.folder.is_symlink():
-            # `check_folder` has refused it; nothing outside the run is removed.
-            return
         try:
+            if self.folder.is_symlink():
+                # `check_folder` has refused it; nothing outside the run is removed.
+                return
             for path in self.folder.glob(TEMPORARY + "*"):
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path, ignore_errors=True)

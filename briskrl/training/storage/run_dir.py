@@ -215,8 +215,8 @@ class RunDir:
             StorageError: It could not be written; the previous policy is intact.
             RunFolderError: The policy's folder is a link.
         """
-        check_folder(self.policy)
         with storage_errors(f"save the policy in {self.policy}"):
+            check_folder(self.policy)
             make_folder(self.policy)
             save_policy(self.policy, arrays, description)
 
