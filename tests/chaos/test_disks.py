@@ -14,7 +14,7 @@ from tests.training.disk_faults import mounts_allowed, run_faults
 from tests.training.storage.syscall_kills import tracing_allowed
 
 REPO = Path(__file__).resolve().parents[2]
-SIZES = ["16k", "48k", "96k", "128k", "192k", "256k", "320k", "384k", "512k", "1m"]
+SIZES = ["4k", "16k", "96k", "128k", "192k", "256k", "320k", "384k", "512k", "1m"]
 PRESETS = ["dqn", "per-dqn", "rainbow", "ppo"]
 NUM_CUTS = 200
 

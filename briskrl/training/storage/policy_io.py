@@ -75,9 +75,14 @@ def save_policy(folder: Path, arrays: State, description: dict[str, JSON]) -> No
             "model_blake2b": record.digest,
         }
         _finish_interrupted(folder)
-        write_new(text, [json_bytes(content)])
-        sync_folder(folder)
-        os.replace(model, folder / _MODEL_FILE)
+        try:
+            write_new(text, [json_bytes(content)])
+            sync_folder(folder)
+            os.replace(model, folder / _MODEL_FILE)
+        except OSError:
+            # It describes weights that are not there.
+            text.unlink(missing_ok=True)
+            raise
         os.replace(text, folder / _DESCRIPTION_FILE)
         sync_folder(folder)
     except BaseException:
