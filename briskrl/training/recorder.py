@@ -15,10 +15,11 @@ from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult, StopReason
 from briskrl.training.storage.atomic_files import storage_errors
 from briskrl.training.storage.checkpoint import Checkpointer, list_checkpoints
-from briskrl.training.storage.metrics import MetricLog, TensorBoardSink
+from briskrl.training.storage.metrics import MetricLog
 from briskrl.training.storage.policy_io import DESCRIPTION, MODEL
 from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.storage.safetensors_io import write_tensors
+from briskrl.training.storage.tensorboard import TensorBoardSink
 from briskrl.training.trainer import Trainer
 from briskrl.training.utilization import Utilization, UtilizationMeter
 from briskrl.training.write_failures import WriteFailures

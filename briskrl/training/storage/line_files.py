@@ -18,58 +18,50 @@ from briskrl.training.storage.own_files import open_in_place
 _BLOCK = 65536
 
 
-class LineFile:
-    """An append-only text file of whole lines, also after its writer was killed."""
+class AppendFile:
+    """A file that grows by blocks, each of which is in it as a whole or not at all."""
 
-    def __init__(self, path: Path, header: bytes = b"") -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._header = header
         with storage_errors(f"open {path}"):
             self._descriptor = open_in_place(path, os.O_APPEND)
-        self._unfinished = False
         self.size = os.fstat(self._descriptor).st_size
-        # A torn last line is cut off by the first write; until then nothing is changed.
-        self._whole = False
-        if self.size == 0:
-            self.truncate(0)
+        self._unfinished = False
 
-    def append(self, lines: bytes) -> None:
-        """Add whole lines in one write.
+    def append(self, block: bytes) -> None:
+        """Add a block in one write.
 
         Raises:
-            StorageError: They could not be written, and are not in the file.
+            StorageError: It could not be written, and is not in the file.
         """
-        if not self._whole:
-            self.truncate(self.size)
         with storage_errors(f"write {self.path}"):
-            # What an earlier write left must go first, or it would be a torn line in the middle.
+            # What an earlier write left must go first, or it would be a torn block in the middle.
             self._remove_unfinished()
             self._unfinished = True
             try:
-                write_all(self._descriptor, lines)
+                write_all(self._descriptor, block)
             except OSError:
                 with suppress(OSError):
                     self._remove_unfinished()
                 raise
-            self.size += len(lines)
-            self._unfinished = False
-
-    def _remove_unfinished(self) -> None:
-        """Remove what a failed or interrupted write may have left."""
-        if self._unfinished:
-            os.ftruncate(self._descriptor, self.size)
+            self.size += len(block)
             self._unfinished = False
 
     def truncate(self, size: int) -> None:
-        """Truncate to the last whole line within `size` bytes; the header stays."""
-        self._whole = True
+        """Truncate to at most `size` bytes."""
         with storage_errors(f"truncate {self.path}"):
-            self.size = self._last_line_end(min(size, self.size))
+            self.size = min(size, self.size)
             os.ftruncate(self._descriptor, self.size)
-        if self.size < len(self._header):
-            self.size = 0
-            os.ftruncate(self._descriptor, 0)
-            self.append(self._header)
+
+    def last_newline(self, end: int) -> int:
+        """Where the last line that ends within the first `end` bytes ends; 0 if there is none."""
+        while end > 0:
+            begin = max(0, end - _BLOCK)
+            found = os.pread(self._descriptor, end - begin, begin).rfind(b"\n")
+            if found >= 0:
+                return begin + found + 1
+            end = begin
+        return 0
 
     def sync(self) -> None:
         """Flush the file to disk."""
@@ -84,14 +76,42 @@ class LineFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _last_line_end(self, end: int) -> int:
-        while end > 0:
-            begin = max(0, end - _BLOCK)
-            found = os.pread(self._descriptor, end - begin, begin).rfind(b"\n")
-            if found >= 0:
-                return begin + found + 1
-            end = begin
-        return 0
+    def _remove_unfinished(self) -> None:
+        """Remove what a failed or interrupted write may have left."""
+        if self._unfinished:
+            os.ftruncate(self._descriptor, self.size)
+            self._unfinished = False
+
+
+class LineFile(AppendFile):
+    """An append-only text file of whole lines, also after its writer was killed."""
+
+    def __init__(self, path: Path, header: bytes = b"") -> None:
+        super().__init__(path)
+        self._header = header
+        # A torn last line is cut off by the first write; until then nothing is changed.
+        self._whole = False
+        if self.size == 0:
+            self.truncate(0)
+
+    def append(self, block: bytes) -> None:
+        """Add whole lines in one write.
+
+        Raises:
+            StorageError: They could not be written, and are not in the file.
+        """
+        if not self._whole:
+            self.truncate(self.size)
+        super().append(block)
+
+    def truncate(self, size: int) -> None:
+        """Truncate to the last whole line within `size` bytes; the header stays."""
+        with storage_errors(f"read {self.path}"):
+            end = self.last_newline(min(size, self.size))
+        super().truncate(end if end >= len(self._header) else 0)
+        self._whole = True
+        if self.size < len(self._header):
+            super().append(self._header)
 
 
 def plain(value: JSON) -> JSON:

@@ -15,10 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from briskrl.core.errors import ConfigError, StorageError
+from briskrl.core.errors import StorageError
 from briskrl.core.types import JSON, EpisodeStats, iter_rows
-from briskrl.training.storage.atomic_files import storage_errors
-from briskrl.training.storage.line_files import LineFile, json_line, plain
+from briskrl.training.storage.line_files import LineFile, json_line
 
 Row = Mapping[str, JSON]
 BATCH_ROWS = 100
@@ -230,62 +229,3 @@ class MetricLog:
 
 def _raise(error: StorageError) -> None:
     raise error
-
-
-class TensorBoardSink:
-    """Every number of a row as a TensorBoard scalar at the row's env_steps; needs no torch."""
-
-    def __init__(self, folder: Path) -> None:
-        """Open a new event file in the folder.
-
-        Raises:
-            ConfigError: The tensorboard extra is not installed.
-        """
-        try:
-            from tensorboard.compat.proto import event_pb2, summary_pb2
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ImportError as error:
-            raise ConfigError(
-                "TensorBoard files need the tensorboard extra, which is not installed. "
-                'Install it with: pip install "briskrl[tensorboard]"'
-            ) from error
-        self._event, self._summary = event_pb2.Event, summary_pb2.Summary
-        self._session_log = event_pb2.SessionLog
-        self._closed = False
-        with storage_errors(f"write TensorBoard files in {folder}"):
-            self._writer = EventFileWriter(str(folder))
-
-    def write(self, rows: Sequence[Row]) -> None:
-        """Add the scalars of a batch of rows; nested names are joined by a slash."""
-        with storage_errors("write TensorBoard files"):
-            for row in rows:
-                values = [
-                    self._summary.Value(tag=tag, simple_value=value) for tag, value in _scalars(row)
-                ]
-                event = self._event(step=int(row["env_steps"]), wall_time=time.time())
-                event.summary.CopyFrom(self._summary(value=values))
-                self._writer.add_event(event)
-            self._writer.flush()
-
-    def rewind(self, step: int) -> None:
-        """Hide the points of this step and later, also in files of earlier processes."""
-        with storage_errors("write TensorBoard files"):
-            start = self._session_log(status=self._session_log.START)
-            self._writer.add_event(self._event(step=step, session_log=start))
-
-    def close(self) -> None:
-        """Finish the event file; may be called twice."""
-        if not self._closed:
-            self._closed = True
-            with storage_errors("write TensorBoard files"):
-                self._writer.close()
-
-
-def _scalars(row: Row, prefix: str = "") -> list[tuple[str, float]]:
-    found = []
-    for name, value in plain(row).items():
-        if isinstance(value, dict):
-            found += _scalars(value, f"{prefix}{name}/")
-        elif isinstance(value, int | float) and f"{prefix}{name}" != "env_steps":
-            found.append((prefix + name, float(value)))
-    return found

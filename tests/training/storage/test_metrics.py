@@ -16,7 +16,8 @@ from briskrl.core.errors import ConfigError, StorageError
 from briskrl.core.types import EpisodeStats
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.storage.line_files import read_jsonl
-from briskrl.training.storage.metrics import MetricLog, TensorBoardSink
+from briskrl.training.storage.metrics import MetricLog
+from briskrl.training.storage.tensorboard import TensorBoardSink
 
 REPO = Path(__file__).resolve().parents[3]
 FILES = ["episodes.csv", "metrics.jsonl", "phases.jsonl"]
@@ -354,6 +355,28 @@ def test_tensorboard_shows_one_curve_across_a_resume(tmp_path):
     assert steps_in(tmp_path) == list(wanted)
 
 
+def test_tensorboard_shows_every_row_after_the_disk_was_full(tmp_path, monkeypatch):
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    ).EventAccumulator
+    disk, errors = TornWrites(monkeypatch), []
+    sink = TensorBoardSink(tmp_path / "tensorboard")
+    log = MetricLog(tmp_path, flush_s=1e9, sinks=[sink], on_error=errors.append)
+    for step in range(30):
+        disk.full = 10 <= step < 20
+        disk.stuck = 12 <= step < 15
+        log.metrics({"env_steps": step, "loss": step / 4})
+        log.flush()
+    log.close()
+    # Two files fail, the rows and the events.
+    assert len(errors) == 20
+    events = accumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    wanted = {step: step / 4 for step in range(30)}
+    assert {event.step: event.value for event in events.Scalars("loss")} == wanted
+    assert steps_in(tmp_path) == list(wanted)
+
+
 def test_a_missing_extra_raises_with_the_install_command(tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "tensorboard"]:
         monkeypatch.delitem(sys.modules, name)
@@ -368,7 +391,7 @@ def test_logs_and_checkpoints_import_neither_torch_nor_numba(tmp_path, extra):
         "import sys; from pathlib import Path\n"
         "import briskrl.training.storage.checkpoint, briskrl.training.storage.run_dir\n"
         "import briskrl.training.hooks\n"
-        f"from briskrl.training.storage.metrics import TensorBoardSink{extra}\n"
+        f"from briskrl.training.storage.tensorboard import TensorBoardSink{extra}\n"
         "assert not {'torch', 'numba', 'gymnasium'} & set(sys.modules), 'heavy'\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
