@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.algos.kernels.moments import add_returns, add_rows
+from briskrl.core.state_checks import check_range, loaded_finite
 from briskrl.core.types import Array, Rollout
 
 Doubles = NDArray[np.float64]
@@ -40,9 +41,16 @@ class RunningMoments:
         return {f"obs.{name}": value.copy() for name, value in self._named().items()}
 
     def load(self, arrays: dict[str, Array]) -> None:
-        """Restore what `arrays` returned."""
+        """Restore what `arrays` returned.
+
+        Raises:
+            InvalidStateError: They are of other observations, or impossible.
+        """
         for name, value in self._named().items():
-            value[...] = arrays[f"obs.{name}"]
+            found = loaded_finite(arrays, f"obs.{name}", value)
+            if name != "mean":
+                check_range(f"obs.{name}", found, 0, np.inf)
+            value[...] = found
 
     def _named(self) -> dict[str, Doubles]:
         return {"count": self.count, "mean": self.mean, "squares": self.squares}
@@ -87,6 +95,17 @@ class RewardScale:
         return {"reward.returns": self._returns.copy(), "reward.moments": self._moments.copy()}
 
     def load(self, arrays: dict[str, Array]) -> None:
-        """Restore what `arrays` returned."""
-        self._returns = arrays["reward.returns"].copy()
-        self._moments[...] = arrays["reward.moments"]
+        """Restore what `arrays` returned.
+
+        Raises:
+            InvalidStateError: They are impossible.
+        """
+        returns = arrays.get("reward.returns", self._returns)
+        # Empty before the first rollout, then one per environment.
+        like = np.zeros(len(returns) if returns.ndim == 1 else 0)
+        returns = loaded_finite(arrays, "reward.returns", like)
+        moments = loaded_finite(arrays, "reward.moments", self._moments)
+        count, _, squares = moments
+        check_range("reward.moments", np.array([count, squares]), 0, np.inf)
+        self._returns = returns.copy()
+        self._moments[...] = moments

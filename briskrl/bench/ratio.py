@@ -173,7 +173,7 @@ def read_runs(path: Path) -> list[RatioRun]:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         complete = [line for line in lines if line.endswith("\n") and line.strip()]
         return [msgspec.json.decode(line, type=RatioRun) for line in complete]
-    except (OSError, ValueError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise ConfigError(f"{path} is not a results file of brisk bench ratio: {error}.") from None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from briskrl.core.state_checks import whole
+
 SAVED_COUNTERS = ("env_steps", "episodes", "updates", "iterations")
 
 
@@ -36,6 +38,10 @@ class Counters:
         return {name: getattr(self, name) for name in SAVED_COUNTERS}
 
     def load_state(self, state: dict[str, int]) -> None:
-        """Continue from saved counters."""
+        """Continue from saved counters.
+
+        Raises:
+            InvalidStateError: They are not whole numbers.
+        """
         for name in SAVED_COUNTERS:
-            setattr(self, name, int(state[name]))
+            setattr(self, name, whole(state, name))

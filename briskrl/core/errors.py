@@ -20,6 +20,10 @@ class RunFolderError(BriskError):
     """A run folder is missing, locked, already in use, or has no valid checkpoint."""
 
 
+class InvalidStateError(BriskError, ValueError):
+    """A saved state holds an array or a number that no run can have written."""
+
+
 class StorageError(BriskError):
     """Saving failed (disk full, no permission); what was saved before is intact."""
 

@@ -10,6 +10,7 @@ import zlib
 
 import numpy as np
 
+from briskrl.core.state_checks import invalid_state, short
 from briskrl.core.types import JSON
 
 
@@ -42,9 +43,14 @@ class Streams:
         return {name: rng.bit_generator.state for name, rng in self._generators.items()}
 
     def load_state(self, state: dict[str, JSON]) -> None:
-        """Move every stream to its saved position; streams not in `state` restart."""
+        """Move every stream to its saved position; streams not in `state` restart.
+
+        Raises:
+            InvalidStateError: A position is not one of PCG64.
+        """
         for name, rng in self._generators.items():
             if name not in state:
                 rng.bit_generator.state = np.random.PCG64(_sequence(self.seed, name)).state
         for name, position in state.items():
-            self[name].bit_generator.state = position
+            with invalid_state(f"the random stream {short(name)}"):
+                self[name].bit_generator.state = position

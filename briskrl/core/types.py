@@ -304,6 +304,15 @@ class ObsCodec(Protocol):
     A codec decodes the codes of all environments with the same settings.
     """
 
+    def check_codes(self, name: str, codes: Array) -> None:
+        """Check codes (B, W) that come from a file, before they are decoded.
+
+        Raises:
+            InvalidStateError: They are not codes of these environments; the message begins with
+                `name`.
+        """
+        ...
+
     def decode_into(self, codes: Array, obs: Array, mask: Bools | None) -> None:
         """Write the observations (B, *obs) and, unless None, masks (B, A) of codes (B, W)."""
         ...

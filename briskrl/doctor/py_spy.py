@@ -17,6 +17,8 @@ from tempfile import TemporaryFile
 from time import perf_counter
 from typing import Any
 
+from briskrl.core.state_checks import MALFORMED
+
 RATE = 200
 """Samples per second."""
 GRACE_S = 30.0
@@ -75,7 +77,10 @@ def sample_with_py_spy(work: Callable[[], object], seconds: float, path: Path) -
         if code != 0:
             errors.seek(0)
             return errors.read().decode(errors="replace") or f"nothing; it exited with code {code}"
-    return list(frames(json.loads(path.read_text())))
+    try:
+        return list(frames(json.loads(path.read_text())))
+    except (OSError, *MALFORMED) as error:
+        return f"a profile that cannot be read: {error}"
 
 
 def find_py_spy() -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from briskrl import __version__
 from briskrl.core.errors import BriskError
+from briskrl.core.state_checks import MALFORMED
 from briskrl.doctor.experiments.base import Experiment, Skipped
 from briskrl.doctor.experiments.learning import learning_experiments
 from briskrl.doctor.experiments.runtime import runtime_experiments
@@ -96,7 +97,7 @@ def describe_run(folder: Path) -> list[str]:
 
 
 def _version(folder: Path) -> list[str]:
-    with suppress(BriskError, OSError, ValueError):
+    with suppress(BriskError, OSError, *MALFORMED):
         versions: Any = RunDir.open(folder).read_meta().get("versions", {})
         version = versions.get("briskrl")
         if version not in (None, __version__):
@@ -110,13 +111,16 @@ def _version(folder: Path) -> list[str]:
 def _speeds(folder: Path) -> list[str]:
     """Speed of the run in its first minute and later."""
     try:
-        rows: list[Any] = list(read_jsonl(folder / "metrics.jsonl"))
-    except (OSError, ValueError) as error:
+        return [_describe_speeds(list(read_jsonl(folder / "metrics.jsonl")))]
+    except (OSError, *MALFORMED) as error:
         return [f"the metrics of the run cannot be read: {error}"]
+
+
+def _describe_speeds(rows: list[Any]) -> str:
     known = [row for row in rows if row.get("steps_per_s") and row.get("wall_s") is not None]
     first = [row["steps_per_s"] for row in known if row["wall_s"] <= MINUTE_S]
     later = [row["steps_per_s"] for row in known if row["wall_s"] > MINUTE_S]
     if not first:
-        return ["the run is too short to have a speed of its own"]
+        return "the run is too short to have a speed of its own"
     text = f"the run itself did {np.median(first):,.0f} steps/s in its first minute"
-    return [f"{text} and {np.median(later):,.0f} later" if later else text]
+    return f"{text} and {np.median(later):,.0f} later" if later else text

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.spec import DiscreteSpec, EnvSpec, SubsetSpec
+from briskrl.core.state_checks import check_range, loaded
 from briskrl.core.types import (
     Array,
     Bools,
@@ -110,6 +111,14 @@ class NativeBatch:
     def _lay_out(self, chunks: int) -> BatchMemory:
         """The memory of `num_envs` envs that are stepped in this number of chunks."""
 
+    @abstractmethod
+    def _check_rows(self, rows: NDArray[np.uint64]) -> None:
+        """Check a loaded state (N, row_words).
+
+        Raises:
+            InvalidStateError: Kernels could index out of bounds with it.
+        """
+
     def _write_mask(self, out: Bools, *, final: bool) -> None:
         """Write the legal actions (N, A), or those at the end of ended episodes."""
         out[...] = True
@@ -183,13 +192,16 @@ class NativeBatch:
         return {self.state_name: self._rows.copy()}
 
     def set_state(self, state: Mapping[str, Array]) -> None:
-        """Continue from what get_state returned; drops the records of other episodes."""
-        rows = state[self.state_name]
-        if rows.shape != self._rows.shape or rows.dtype != self._rows.dtype:
-            raise ValueError(
-                f"The state of {self.num_envs} envs with these settings is a uint64 array of shape "
-                f"{self._rows.shape}, not {rows.dtype} {rows.shape}."
-            )
+        """Continue from what get_state returned; drops the records of other episodes.
+
+        Raises:
+            InvalidStateError: It is a state of other settings or holds impossible numbers; the envs
+                are as they were.
+        """
+        rows = np.ascontiguousarray(loaded(state, self.state_name, self._rows))
+        ended = rows.view(np.int16)[:, self.kernels.ended]
+        check_range(f"{self.state_name}: ended", ended, 0, 1)
+        self._check_rows(rows)
         self._rows[:] = rows
         self._seeded[:] = True
         self._started = True

@@ -128,6 +128,11 @@ class RolloutMemory(Memory, Protocol):
         ...
 
     @property
+    def filled(self) -> Ints:
+        """(N,): steps of the present rollout that every env has written."""
+        ...
+
+    @property
     def reuses(self) -> bool:
         """Whether past rollouts are learned from again."""
         ...

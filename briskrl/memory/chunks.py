@@ -6,9 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from briskrl.core.types import Array, Ints
+from briskrl.core.errors import InvalidStateError
+from briskrl.core.spec import EnvSpec
+from briskrl.core.types import Array, Ints, ObsCodec
 from briskrl.memory.kernels.ring import TRUNCATED
 from briskrl.memory.ring import Ring
+from briskrl.memory.state_check import check_slots
 
 TARGET_BYTES = 8 << 20
 """Upper limit of a chunk's size, unless one row is larger: small enough to rewrite, large enough to
@@ -18,8 +21,17 @@ keep the number of files low."""
 class RingChunks:
     """Chunks of consecutive rows of a ring of `num_rows` rows by `num_envs` envs."""
 
-    def __init__(self, ring: Ring, *, num_rows: int, num_envs: int) -> None:
+    def __init__(
+        self,
+        ring: Ring,
+        *,
+        num_rows: int,
+        num_envs: int,
+        spec: EnvSpec,
+        codec: ObsCodec | None = None,
+    ) -> None:
         self._ring = ring
+        self._spec, self._codec = spec, codec
         self._num_rows = num_rows
         self._num_envs = num_envs
         row_bytes = sum(array.nbytes for array in ring.dense.values()) // num_rows
@@ -69,22 +81,17 @@ class RingChunks:
         """Restore what `read` returned.
 
         Raises:
-            ValueError: The arrays do not belong to this chunk of a ring of this shape.
+            InvalidStateError: The arrays do not belong to this chunk of a ring of this shape, or
+                hold impossible numbers; the ring is as it was.
         """
         start, stop = self._slots(name)
-        dense = self._ring.dense
-        number = len(arrays["reward"]) if "reward" in arrays else 0
-        slots = arrays.get("final_slot", np.zeros(0, np.int64))
-        wanted = {k: (number, *v.shape[1:]) for k, v in dense.items()}
-        if slots.size:
-            wanted["final_slot"] = (len(slots),)
-            wanted.update({k: (len(slots), *v.shape[1:]) for k, v in self._ring.sparse.items()})
-        found = {k: v.shape for k, v in arrays.items()}
-        outside = slots.size and (slots.min() < start or slots.max() >= start + number)
-        if found != wanted or number > stop - start or outside:
-            raise ValueError(f"{name} holds {found}, which does not fit this memory's {wanted}.")
-        for key, array in dense.items():
-            array[start : start + number] = arrays[key]
+        reward = arrays.get("reward")
+        if reward is None or reward.ndim != 1 or len(reward) > stop - start:
+            raise InvalidStateError(f"{name} does not hold up to {stop - start} rewards")
+        check_slots(arrays, self._ring, start, self._spec, self._codec)
+        for key, array in self._ring.dense.items():
+            array[start : start + len(reward)] = arrays[key]
+        slots = start + np.flatnonzero(arrays["flags"] == TRUNCATED)
         if slots.size:
             for key, array in self._ring.sparse.items():
                 array[slots] = arrays[key]
@@ -93,7 +100,7 @@ class RingChunks:
         """First slot of a chunk, and the slot after its last."""
         prefix, _, digits = name.partition("_")
         if prefix != "chunk" or not digits.isdecimal() or int(digits) >= len(self.base):
-            raise ValueError(f"This memory has no chunk {name!r}.")
+            raise InvalidStateError(f"This memory has no chunk {name!r}.")
         first = int(digits) * self.rows
         last = min(first + self.rows, self._num_rows)
         return first * self._num_envs, last * self._num_envs

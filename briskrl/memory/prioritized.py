@@ -10,7 +10,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from briskrl.core.errors import InvalidStateError
 from briskrl.core.spec import EnvSpec
+from briskrl.core.state_checks import check_range, loaded, real, whole
 from briskrl.core.types import (
     Array,
     Batch,
@@ -24,12 +26,16 @@ from briskrl.core.types import (
 )
 from briskrl.memory.kernels import sum_tree
 from briskrl.memory.kernels.prioritized_sampling import PrioritizedSampler
+from briskrl.memory.kernels.ring import COUNT
 from briskrl.memory.replay import ReplayBuffer
+from briskrl.memory.state_check import loaded_cursor, sampleable_slots
 
 ERROR_OFFSET = 1e-6
 """Added to every absolute TD error, so that all transitions can be sampled."""
 FIRST_PRIORITY = 1.0
 """Priority of new transitions before the first error is known."""
+LARGEST_PRIORITY = 1e200
+"""Saved priorities above this are refused: sums of them could overflow."""
 
 
 class PrioritizedReplay:
@@ -211,14 +217,23 @@ class PrioritizedReplay:
         """Continue from a saved state; its chunks may be loaded before or after.
 
         Raises:
-            ValueError: The state is that of a memory of another shape.
+            InvalidStateError: The state is that of a memory of another shape, or impossible.
         """
-        self._replay.load_state(state)
-        self.priorities[...] = state.arrays["priorities"]
+        self._replay.check_shape(state)
+        priorities = loaded(state.arrays, "priorities", self.priorities)
+        check_range("priorities", priorities, 0.0, LARGEST_PRIORITY)
+        largest = real(state.scalars, "largest", FIRST_PRIORITY, LARGEST_PRIORITY)
+        beta = real(state.scalars, "beta", 0.0)
+        written = whole(state.scalars, "written")
+        replay = self._replay
+        cursor = loaded_cursor(state.arrays, replay.cursor, replay.num_rows)
+        possible = sampleable_slots(cursor[COUNT], replay.num_rows, replay.n_step)
+        if ((priorities > 0) != possible).any():
+            raise InvalidStateError("priorities and cursor disagree on what can be sampled")
+        replay.load_state(state)
+        self.priorities[...] = priorities
         sum_tree.rebuild(self._tree)
-        self._largest = float(state.scalars["largest"])
-        self.beta = float(state.scalars["beta"])
-        self._written = int(state.scalars["written"])
+        self._largest, self.beta, self._written = largest, beta, written
 
     def chunk_versions(self) -> Mapping[str, int]:
         """Names of the chunks that hold data, with a number that grows on every change."""

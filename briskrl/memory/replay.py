@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.compiler.packed_args import PackedArgs
+from briskrl.core.errors import InvalidStateError
 from briskrl.core.spec import EnvSpec
+from briskrl.core.state_checks import LARGEST_COUNT, check_not_diverged, check_range, loaded, short
 from briskrl.core.types import (
     Array,
     Batch,
@@ -24,7 +26,8 @@ from briskrl.core.types import (
 from briskrl.memory.chunks import RingChunks
 from briskrl.memory.codec_buffers import CodecBuffers, codes_of
 from briskrl.memory.kernels import ring as ring_kernels
-from briskrl.memory.ring import Ring
+from briskrl.memory.ring import Ring, batches_of, rows_of
+from briskrl.memory.state_check import loaded_cursor
 
 MAX_BOUND = 8
 """Sets of step buffers whose kernel arguments are cached; a collector uses two."""
@@ -73,7 +76,9 @@ class ReplayBuffer:
         self.arrays = self.ring.for_kernels(self.cursor, n_step=n_step, gamma=self.gamma)
         """The ring as compiled code sees it."""
         self._packed_ring = PackedArgs(self.arrays)
-        self._chunks = RingChunks(self.ring, num_rows=self.num_rows, num_envs=num_envs)
+        self._chunks = RingChunks(
+            self.ring, num_rows=self.num_rows, num_envs=num_envs, spec=spec, codec=codec
+        )
         self._versions_seen = False
         self._size = 0
         self.all_envs: Ints = np.arange(num_envs, dtype=np.int64)
@@ -193,7 +198,7 @@ class ReplayBuffer:
         """
         ring, codec_buffers = self.ring, self._codec_buffers
         if codec_buffers is None:
-            obs, next_obs = _batches_of(out.obs, ring.obs), _batches_of(out.next_obs, ring.obs)
+            obs, next_obs = batches_of(out.obs, ring.obs), batches_of(out.next_obs, ring.obs)
         else:
             obs, next_obs = codec_buffers.buffers(out)
         ring_kernels.gather(
@@ -201,7 +206,7 @@ class ReplayBuffer:
             updates,
             out.index,
             obs,
-            _batches_of(out.action, ring.action),
+            batches_of(out.action, ring.action),
             out.reward,
             next_obs,
             out.discount,
@@ -216,10 +221,10 @@ class ReplayBuffer:
             return None
         ring = self.ring
         return {
-            "obs": _batches_of(out.obs, ring.obs),
-            "action": _batches_of(out.action, ring.action),
+            "obs": batches_of(out.obs, ring.obs),
+            "action": batches_of(out.action, ring.action),
             "reward": out.reward,
-            "next_obs": _batches_of(out.next_obs, ring.obs),
+            "next_obs": batches_of(out.next_obs, ring.obs),
             "discount": out.discount,
             "next_mask": self._mask_out(out),
         }
@@ -233,7 +238,7 @@ class ReplayBuffer:
         under_way = ring.flags[slots] == 0
         slots, envs = slots[under_way], envs[under_way]
         ring.flags[slots] = ring_kernels.TRUNCATED
-        ring.final_obs[slots] = _rows_of(self._obs_of(now), self.num_envs, ring.obs)[envs]
+        ring.final_obs[slots] = rows_of(self._obs_of(now), self.num_envs, ring.obs)[envs]
         if ring.mask.shape[1]:
             ring.final_mask[slots] = self._mask_of(now.mask, self.num_envs)[envs]
 
@@ -262,16 +267,29 @@ class ReplayBuffer:
         """Continue from a saved state; its chunks may be loaded before or after.
 
         Raises:
-            ValueError: The state is that of a memory of another shape.
+            InvalidStateError: The state is that of a memory of another shape, or impossible.
         """
-        found = {key: state.scalars.get(key) for key in self._shape()}
-        if found != self._shape():
-            raise ValueError(f"A memory saved as {found} cannot continue as {self._shape()}.")
-        self.cursor[...] = state.arrays["cursor"]
-        self._chunks.base[...] = state.arrays["version_base"]
+        self.check_shape(state)
+        cursor = loaded_cursor(state.arrays, self.cursor, self.num_rows)
+        base = loaded(state.arrays, "version_base", self._chunks.base)
+        check_range("version_base", base, 0, LARGEST_COUNT)
+        self.cursor[...] = cursor
+        self._chunks.base[...] = base
         self._versions_seen = True
         written = np.minimum(self._counts, self.num_rows)
         self._size = int(np.maximum(written - self.n_step, 0).sum())
+
+    def check_shape(self, state: State) -> None:
+        """Check that a state is that of a memory like this one.
+
+        Raises:
+            InvalidStateError: It is that of a memory of another shape.
+        """
+        found = {key: state.scalars.get(key) for key in self._shape()}
+        if found != self._shape():
+            raise InvalidStateError(
+                f"a memory saved as {short(found)} cannot continue as {self._shape()}"
+            )
 
     def chunk_versions(self) -> Mapping[str, int]:
         """Names of the chunks that hold data, with a number that grows on every change."""
@@ -279,14 +297,21 @@ class ReplayBuffer:
         return self._chunks.names(self._counts)
 
     def read_chunk(self, name: str) -> Mapping[str, Array]:
-        """The arrays of one chunk; views, valid until the next write."""
-        return self._chunks.read(name, self._counts)
+        """The arrays of one chunk; views, valid until the next write.
+
+        Raises:
+            DivergedError: A reward or an observation is not finite.
+        """
+        arrays = self._chunks.read(name, self._counts)
+        check_not_diverged("replay buffer", arrays)
+        return arrays
 
     def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
         """Restore what `read_chunk` returned.
 
         Raises:
-            ValueError: The arrays do not belong to this chunk of a memory of this shape.
+            InvalidStateError: The arrays do not belong to this chunk of a memory of this shape, or
+                hold impossible numbers; the memory is as it was.
         """
         self._chunks.load(name, arrays)
 
@@ -311,13 +336,13 @@ class ReplayBuffer:
         return (
             self._packed_ring,
             ids,
-            _rows_of(self._obs_of(before), rows, ring.obs),
-            _rows_of(decision.action, rows, ring.action),
+            rows_of(self._obs_of(before), rows, ring.obs),
+            rows_of(decision.action, rows, ring.action),
             self._mask_of(before.mask, rows),
-            _rows_of(after.reward, rows, ring.reward),
-            _rows_of(after.terminated, rows, ring.flags),
-            _rows_of(after.truncated, rows, ring.flags),
-            _rows_of(self._final_obs_of(after), rows, ring.obs),
+            rows_of(after.reward, rows, ring.reward),
+            rows_of(after.terminated, rows, ring.flags),
+            rows_of(after.truncated, rows, ring.flags),
+            rows_of(self._final_obs_of(after), rows, ring.obs),
             self._mask_of(after.final_mask, rows),
         )
 
@@ -355,7 +380,7 @@ class ReplayBuffer:
             return self._no_mask
         if mask is None:
             raise ValueError("This environment has masks, but the step buffers carry none.")
-        return _rows_of(mask, rows, self.ring.mask)
+        return rows_of(mask, rows, self.ring.mask)
 
     def _mask_out(self, out: Batch) -> Array:
         """The next_mask of a batch, or an empty placeholder if the ring stores none."""
@@ -363,26 +388,4 @@ class ReplayBuffer:
             return self._no_masks
         if out.next_mask is None:
             raise ValueError("This environment has masks, but the batch has no room for them.")
-        return _batches_of(out.next_mask, self.ring.mask)
-
-
-def _rows_of(array: Array, rows: int, ring: Array) -> Array:
-    """`array` with rows shaped like the ring's.
-
-    Raises:
-        ValueError: It has fewer than `rows` rows.
-    """
-    if len(array) < rows:
-        raise ValueError(f"A buffer has {len(array)} rows, but {rows} are to be written.")
-    if array.shape[1:] == ring.shape[1:]:
-        return array
-    return array.reshape(len(array), *ring.shape[1:])
-
-
-def _batches_of(array: Array, ring: Array) -> Array:
-    """A field of a batch as (K, B, width), a view."""
-    if not array.flags.c_contiguous:
-        raise ValueError("The arrays of a batch must be contiguous.")
-    if array.shape[2:] == ring.shape[1:]:
-        return array
-    return array.reshape(*array.shape[:2], ring.shape[1])
+        return batches_of(out.next_mask, self.ring.mask)

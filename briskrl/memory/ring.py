@@ -81,6 +81,28 @@ class Ring:
         return {name: array for name, array in arrays.items() if array.size}
 
 
+def rows_of(array: Array, rows: int, ring: Array) -> Array:
+    """`array` with rows shaped like the ring's.
+
+    Raises:
+        ValueError: It has fewer than `rows` rows.
+    """
+    if len(array) < rows:
+        raise ValueError(f"A buffer has {len(array)} rows, but {rows} are to be written.")
+    if array.shape[1:] == ring.shape[1:]:
+        return array
+    return array.reshape(len(array), *ring.shape[1:])
+
+
+def batches_of(array: Array, ring: Array) -> Array:
+    """A field of a batch as (K, B, width), a view."""
+    if not array.flags.c_contiguous:
+        raise ValueError("The arrays of a batch must be contiguous.")
+    if array.shape[2:] == ring.shape[1:]:
+        return array
+    return array.reshape(*array.shape[:2], ring.shape[1])
+
+
 def _committed(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """A zeroed array whose pages are all committed, unlike those of np.zeros."""
     array = np.empty(shape, dtype)

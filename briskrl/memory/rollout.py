@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from briskrl.core.errors import InvalidStateError
 from briskrl.core.spec import EnvSpec
+from briskrl.core.state_checks import (
+    check_actions,
+    check_not_diverged,
+    check_range,
+    loaded,
+    loaded_finite,
+    whole,
+)
 from briskrl.core.types import (
     MINIBATCH_FIELDS,
     Array,
@@ -58,6 +67,7 @@ class RolloutBuffer:
     def __init__(self, *, spec: EnvSpec, num_envs: int, steps: int, reuse: int) -> None:
         if min(num_envs, steps) < 1 or reuse < 0:
             raise ValueError("num_envs and steps must be at least 1, reuse at least 0.")
+        self._spec = spec
         self.num_envs = num_envs
         self.steps = steps
         kept = reuse + 1
@@ -92,6 +102,11 @@ class RolloutBuffer:
     def has_room(self) -> Bools:
         """(N,): whether the environment's next transition belongs to this rollout."""
         return self._filled < self.steps
+
+    @property
+    def filled(self) -> Ints:
+        """(N,): steps of the present rollout that every env has written; a copy."""
+        return self._filled.copy()
 
     @property
     def kept(self) -> int:
@@ -217,12 +232,19 @@ class RolloutBuffer:
 
     def state(self) -> State:
         """Everything that is not in the chunks; copies."""
-        return State({"filled": self._filled.copy()}, {"collected": self._collected})
+        return State({"filled": self.filled}, {"collected": self._collected})
 
     def load_state(self, state: State) -> None:
-        """Continue from a saved state; its chunks may be loaded before or after."""
-        self._fill(state.arrays["filled"])
-        self._collected = int(state.scalars["collected"])
+        """Continue from a saved state; its chunks may be loaded before or after.
+
+        Raises:
+            InvalidStateError: The state is that of a memory of another shape, or impossible.
+        """
+        filled = loaded(state.arrays, "filled", self._filled_by_env)
+        check_range("filled", filled, 0, self.steps)
+        collected = whole(state.scalars, "collected")
+        self._fill(filled)
+        self._collected = collected
 
     def chunk_versions(self) -> Mapping[str, int]:
         """One chunk per rollout that holds data, with a number that grows on every change."""
@@ -235,26 +257,44 @@ class RolloutBuffer:
         return versions
 
     def read_chunk(self, name: str) -> Mapping[str, Array]:
-        """The arrays of one rollout, with final observations only where an episode ended."""
+        """The arrays of one rollout, with final observations only where an episode ended.
+
+        Raises:
+            DivergedError: A reward or an observation is not finite.
+        """
         rollout = self._named(name)
         ended = np.flatnonzero(rollout.terminated | rollout.truncated)
-        arrays = {
+        arrays: dict[str, Array] = {
             name: getattr(rollout, field)
             for name, field in RECORDED.items()
             if getattr(rollout, field) is not None
         }
         finals = rollout.final_obs.reshape(-1, *rollout.final_obs.shape[2:])[ended]
-        return {**arrays, "ended": ended, "final_obs": finals}
+        arrays |= {"ended": ended, "final_obs": finals}
+        check_not_diverged("rollout buffer", arrays)
+        return arrays
 
     def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
-        """Restore what `read_chunk` returned."""
+        """Restore what `read_chunk` returned.
+
+        Raises:
+            InvalidStateError: The arrays do not belong to a rollout of this shape, or hold
+                impossible numbers; the memory is as it was.
+        """
         rollout = self._named(name)
-        for name, field in RECORDED.items():
-            target = getattr(rollout, field)
-            if target is not None:
-                target[...] = arrays[name]
+        targets = {name: getattr(rollout, field) for name, field in RECORDED.items()}
+        targets = {name: array for name, array in targets.items() if array is not None}
+        for name, target in targets.items():
+            loaded_finite(arrays, name, target)
+        check_actions("action", arrays["action"], self._spec.action)
+        ended = np.flatnonzero(arrays["terminated"] | arrays["truncated"])
+        found = loaded(arrays, "ended", ended)
+        check_range("ended: distance from the ended episodes", found - ended, 0, 0)
         flat = rollout.final_obs.reshape(-1, *rollout.final_obs.shape[2:])
-        flat[arrays["ended"]] = arrays["final_obs"]
+        finals = loaded_finite(arrays, "final_obs", flat[: len(ended)])
+        for name, target in targets.items():
+            target[...] = arrays[name]
+        flat[ended] = finals
 
     @property
     def _filled(self) -> Ints:
@@ -274,7 +314,10 @@ class RolloutBuffer:
         return self._collected % len(self._rollouts)
 
     def _named(self, name: str) -> Rollout:
-        return self._rollouts[int(name.removeprefix("rollout_"))]
+        digits = name.removeprefix("rollout_")
+        if not digits.isdecimal() or int(digits) >= len(self._rollouts):
+            raise InvalidStateError(f"This memory has no chunk {name!r}.")
+        return self._rollouts[int(digits)]
 
     def _views(self, k: int) -> dict[str, Any]:
         """The fields of the k-th Rollout."""

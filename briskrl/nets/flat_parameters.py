@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from briskrl.core.errors import InvalidStateError
+from briskrl.core.state_checks import check_finite
 from briskrl.core.types import Array
 
 SPARE = 8
@@ -100,12 +102,16 @@ def load_parameters(network: nn.Module, arrays: dict[str, Array], prefix: str = 
     """Overwrite all parameters in place with the result of `parameters_of`.
 
     Raises:
-        ValueError: They belong to another network; nothing has been overwritten.
+        InvalidStateError: They belong to another network, or are not finite; nothing has been
+            overwritten.
     """
     for name, parameter in network.named_parameters():
         found = arrays.get(prefix + name)
         if found is None or found.shape != tuple(parameter.shape):
             what = "is missing" if found is None else f"has shape {found.shape}"
-            raise ValueError(f"the parameter {name} {tuple(parameter.shape)} {what}")
+            raise InvalidStateError(f"the parameter {name} {tuple(parameter.shape)} {what}")
+        if not np.issubdtype(found.dtype, np.floating):
+            raise InvalidStateError(f"the parameter {name} holds {found.dtype}, not real numbers")
+        check_finite(f"the parameter {name}", found)
     for name, parameter in network.named_parameters():
         parameter.copy_(torch.from_numpy(np.ascontiguousarray(arrays[prefix + name])))

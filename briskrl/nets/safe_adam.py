@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from briskrl.core.errors import DivergedError
+from briskrl.core.state_checks import check_range, loaded, whole
 from briskrl.core.types import State
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat_parameters import FlatAdam, FlatParameters, copy_out
@@ -23,6 +24,8 @@ _MAX_OVERFLOWS = 20
 
 _READ_EVERY = 64
 """Updates between two reads of an accelerator's counters; a read waits for the device."""
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 _FIRST_SCALE, _GROWTH, _BACKOFF, _GROWTH_INTERVAL = 2.0**16, 2.0, 0.5, 2000
 
@@ -107,16 +110,29 @@ class SafeAdam:
         )
 
     def load_state(self, state: State) -> None:
-        """Continue from the result of `state`."""
+        """Continue from the result of `state`.
+
+        Raises:
+            InvalidStateError: It is of another network, or impossible; nothing has changed.
+        """
         tensors = self.adam.tensors()
-        self._counters.reset(state.scalars["non_finite_run"])
+        run = whole(state.scalars, "non_finite_run", MAX_NON_FINITE + _MAX_OVERFLOWS)
         if self._on_device is not None:
-            self._on_device.reset(state.scalars["non_finite_run"])
             tensors |= self._on_device.tensors()
+        found = {}
         for name, tensor in tensors.items():
+            key = f"adam.{name}"
             # A run that continues on another device searches its loss scale again.
-            if f"adam.{name}" in state.arrays:
-                tensor.copy_(torch.from_numpy(state.arrays[f"adam.{name}"]))
+            if key in state.arrays or name in self.adam.tensors():
+                found[name] = loaded(state.arrays, key, copy_out(tensor))
+                # Only the mean of the gradients may be negative.
+                low, high = (-_LARGEST, _LARGEST) if name == "mean" else (0, _LARGEST)
+                check_range(key, found[name], low, high)
+        self._counters.reset(run)
+        if self._on_device is not None:
+            self._on_device.reset(run)
+        for name, array in found.items():
+            tensors[name].copy_(torch.from_numpy(array))
 
 
 class _Counters:

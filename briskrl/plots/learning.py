@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from briskrl.bench.compare import mean_of
 from briskrl.core.errors import ConfigError, RunFolderError
+from briskrl.core.state_checks import MALFORMED
 from briskrl.plots.panels import Line, Panel, draw_panels
 from briskrl.plots.style import save
 from briskrl.training.storage.line_files import read_jsonl
@@ -135,8 +136,19 @@ class _Run:
 
 
 def _read_run(folder: Path, x: XAxis) -> _Run:
-    """The episodes of a run; a line that is still being written is left out."""
+    """The episodes of a run; a line that is still being written is left out.
+
+    Raises:
+        RunFolderError: There are none, or the files hold something else.
+    """
     run = RunDir.open(folder)
+    try:
+        return _parse_run(run, x)
+    except (OSError, *MALFORMED) as error:
+        raise RunFolderError(f"The episodes of {folder} cannot be read: {error}.") from error
+
+
+def _parse_run(run: RunDir, x: XAxis) -> _Run:
     config = tomllib.loads(run.config_path.read_text(encoding="utf-8"))
     table = run.path / "episodes.csv"
     # The file is created when the first episodes have finished.
@@ -145,12 +157,15 @@ def _read_run(folder: Path, x: XAxis) -> _Run:
     names = lines[0].strip().split(",") if lines else []
     rows = [line.split(",") for line in lines[1:] if line.endswith("\n")]
     if not rows:
-        raise RunFolderError(f"{folder} has no finished episodes yet.")
+        raise RunFolderError(f"{run.path} has no finished episodes yet.")
     steps, scores = (
         np.array([float(row[names.index(name)]) for row in rows]) for name in ("env_steps", "score")
     )
     return _Run(
-        config["env"], config["algo"], steps if x == "env_steps" else _times(run, steps, x), scores
+        str(config["env"]),
+        str(config["algo"]),
+        steps if x == "env_steps" else _times(run, steps, x),
+        scores,
     )
 
 

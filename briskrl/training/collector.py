@@ -7,6 +7,7 @@ from typing import Protocol
 from briskrl.core.counters import Counters
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.spec import EnvSpec
+from briskrl.core.state_checks import loaded, loaded_finite
 from briskrl.core.types import Array, Bools, Decision, EpisodeStats, State, StepBuffers, StepSlot
 from briskrl.envs.base import VecEnv
 from briskrl.memory.base import Memory
@@ -127,6 +128,8 @@ class Collector:
     def load_state(self, state: State) -> None:
         """Restore observations and environments."""
         load_view(state.arrays, self.now)
+        if self.now.code is not None and self._env.codec is not None:
+            self._env.codec.check_codes("code", self.now.code)
         saved = {name: array for name, array in state.arrays.items() if name.startswith("env.")}
         if saved:
             self._env.set_state({name.removeprefix("env."): a for name, a in saved.items()})
@@ -143,12 +146,16 @@ def saved_view(now: StepBuffers) -> dict[str, Array]:
 
 
 def load_view(arrays: dict[str, Array], now: StepBuffers) -> None:
-    """Restore what `saved_view` returned."""
-    now.obs[...] = arrays["obs"]
+    """Restore what `saved_view` returned.
+
+    Raises:
+        InvalidStateError: It is of other environments, or not finite.
+    """
+    now.obs[...] = loaded_finite(arrays, "obs", now.obs)
     if now.mask is not None:
-        now.mask[...] = arrays["mask"]
+        now.mask[...] = loaded(arrays, "mask", now.mask)
     if now.code is not None:
-        now.code[...] = arrays["code"]
+        now.code[...] = loaded(arrays, "code", now.code)
 
 
 class StepSlots(Protocol):

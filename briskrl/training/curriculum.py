@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from briskrl.core.errors import ConfigError
+from briskrl.core.state_checks import mapping, whole
 from briskrl.core.types import EpisodeStats, State
 from briskrl.envs.make import make_env
 from briskrl.training.config import Stage, TrainConfig
@@ -86,11 +87,15 @@ class Curriculum:
         return State(recent.arrays, counts)
 
     def load_state(self, state: State) -> None:
-        """Continue in the saved stage."""
-        self.stage = int(state.scalars["stage"])
+        """Continue in the saved stage.
+
+        Raises:
+            InvalidStateError: There is no such stage, or a number is impossible.
+        """
+        self.stage = whole(state.scalars, "stage", len(self._stages))
         self._begin()
-        self._steps = int(state.scalars["steps"])
-        self._recent.load_state(State(state.arrays, state.scalars["recent"]))
+        self._steps = whole(state.scalars, "steps")
+        self._recent.load_state(State(state.arrays, mapping(state.scalars, "recent")))
 
     def _begin(self) -> None:
         self._steps = 0

@@ -19,6 +19,7 @@ from briskrl.core.errors import ConfigError, RunFolderError, nearest
 from briskrl.core.registry import load_object
 from briskrl.core.rng import derive_seed
 from briskrl.core.spec import ArraySpec, action_from_dict
+from briskrl.core.state_checks import MALFORMED, short, whole
 from briskrl.core.types import JSON, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.evaluation_suites import Games, Report, Suite
@@ -27,6 +28,8 @@ from briskrl.envs.registry import ENVS
 from briskrl.training.resolve import algo_config_class, env_config
 from briskrl.training.storage.run_dir import RunDir
 
+LARGEST_SHAPE = 1 << 20
+"""Numbers of an observation along one axis."""
 MAX_ENVS = 256
 """Episodes played side by side."""
 
@@ -75,20 +78,22 @@ def load_policy(run_dir: str | Path) -> Agent:
         RunFolderError: There is no run, or it has not saved a policy yet.
     """
     state, about = RunDir.open(Path(run_dir)).load_policy_files()
-    obs = about["obs"]
     try:
-        policy: Policy = load_object(ALGOS.get(about["algo"]).policy)(
-            build(algo_config_class(about["algo"]), settings(about["algo_config"])),
-            ArraySpec.of(tuple(obs["shape"]), obs["dtype"], obs["low"], obs["high"]),
+        obs, algo = about["obs"], str(about["algo"])
+        shape = tuple(whole({"shape": size}, "shape", LARGEST_SHAPE) for size in obs["shape"])
+        policy: Policy = load_object(ALGOS.get(algo).policy)(
+            build(algo_config_class(algo), settings(about["algo_config"])),
+            ArraySpec.of(shape, obs["dtype"], obs["low"], obs["high"]),
             action_from_dict(about["action"]),
             state.arrays,
         )
-    except ValueError as error:
+        env = str(about["env"])
+        return Agent(policy, env, env_config(env, **about["env_config"]))
+    except MALFORMED as error:
         raise RunFolderError(
             f"The policy of {run_dir} does not fit the network that its settings describe: "
-            f"{error}. Another version of briskrl may have written it."
+            f"{short(str(error))}. Another version of briskrl may have written it."
         ) from error
-    return Agent(policy, about["env"], env_config(about["env"], **about["env_config"]))
 
 
 def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0) -> EvalResult:

@@ -50,7 +50,7 @@ def load_profile() -> MachineProfile | None:
     path = profile_path()
     try:
         saved = msgspec.json.decode(path.read_bytes(), type=MachineProfile)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return saved if saved.fingerprint == fingerprint() else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from briskrl.core.state_checks import loaded_finite, whole
 from briskrl.core.types import EpisodeStats, State
 
 _FIELDS = {"returns": "ret", "score": "score", "steps": "steps", "won": "won"}
@@ -66,10 +67,19 @@ class RecentEpisodes:
         )
 
     def load_state(self, state: State) -> None:
-        """Continue from what `state` returned; the sizes must be equal."""
+        """Continue from what `state` returned; the sizes must be equal.
+
+        Raises:
+            InvalidStateError: They are not, or a number is impossible.
+        """
+        total = whole(state.scalars, "total")
+        found = {
+            name: loaded_finite(state.arrays, _FIELDS[name], ring)
+            for name, ring in self._ring.items()
+        }
         for name, ring in self._ring.items():
-            ring[:] = state.arrays[_FIELDS[name]]
-        self.total = int(state.scalars["total"])
+            ring[:] = found[name]
+        self.total = total
 
     def _mean(self, name: str) -> float | None:
         return float(self._ring[name][: self.count].mean()) if self.total else None

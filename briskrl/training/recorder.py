@@ -7,15 +7,16 @@ from time import perf_counter, process_time
 from typing import NamedTuple
 
 from briskrl.core.config import to_dict
-from briskrl.core.errors import DivergedError, StorageError
+from briskrl.core.errors import DivergedError, InvalidStateError, StorageError
 from briskrl.core.phase import Phase
 from briskrl.core.spec import action_to_dict
+from briskrl.core.state_checks import check_not_diverged, mapping
 from briskrl.core.types import JSON, EpisodeStats, State
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult, StopReason
 from briskrl.training.storage.atomic_files import storage_errors
-from briskrl.training.storage.checkpoint import Checkpointer, list_checkpoints
-from briskrl.training.storage.metrics import MetricLog
+from briskrl.training.storage.checkpoint import Checkpointer, SavedRun, list_checkpoints
+from briskrl.training.storage.metrics import MetricLog, check_offsets
 from briskrl.training.storage.policy_io import DESCRIPTION, MODEL
 from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.storage.safetensors_io import write_tensors
@@ -68,25 +69,36 @@ class RunRecorder:
             self.reporter.on_note("There is no checkpoint yet: the run starts from the beginning.")
             self.log.truncate_to({})
             return
-        saved = self.checkpointer.load()
+        saved = self.checkpointer.load(self._restore)
         for note in saved.notes:
             self.reporter.on_note(note)
-        self.trainer.load_state(saved.states, saved.counters)
-        self.checkpointer.load_memory(saved, self.trainer.memory)
         if not self.trainer.collector.is_exact:
             self.trainer.restart_envs()
             self.reporter.on_note(
                 "not bit-exact: the state of these environments cannot be saved, so new episodes "
                 "begin"
             )
-        logs = saved.states["logs"]
-        self.recent.load_state(State(logs.arrays, logs.scalars["recent"]))
-        self.log.truncate_to(logs.scalars["offsets"])
+        self.log.truncate_to(saved.states["logs"].scalars["offsets"])
         with self._failures.tolerated():
             # Without it, evaluation finds the policy in the checkpoint.
             self.folder.repair_policy(saved, self._policy_description())
         self._saved_step = self.trainer.counters.env_steps
         self.reporter.on_note(f"continuing from step {self._saved_step:,}")
+
+    def _restore(self, saved: SavedRun) -> None:
+        """Put a checkpoint into effect; changes no file.
+
+        Raises:
+            InvalidStateError: The checkpoint holds impossible values.
+        """
+        self.trainer.load_state(saved.states, saved.counters)
+        if self.trainer.counters.env_steps != saved.step:
+            raise InvalidStateError(f"its counters are those of another step than {saved.step}")
+        logs = saved.states["logs"]
+        self.recent.load_state(State(logs.arrays, mapping(logs.scalars, "recent")))
+        check_offsets(mapping(logs.scalars, "offsets"))
+        # Last, because later checkpoints share the chunks of a checkpoint whose memory was loaded.
+        self.checkpointer.load_memory(saved, self.trainer.memory)
 
     def report_start(self, *, resumed: bool) -> None:
         """Describe the run to the reporter before it starts."""
@@ -195,6 +207,8 @@ class RunRecorder:
         if step == self._saved_step:
             return
         state = self.trainer.state()
+        for name, part in state.states.items():
+            check_not_diverged(name, part.arrays)
         recent = self.recent.state()
         state.states["logs"] = State(
             recent.arrays, {"recent": recent.scalars, "offsets": self.log.offsets()}

@@ -8,9 +8,11 @@ from briskrl.algos.base import Algorithm
 from briskrl.algos.components import BuildContext, Components, OffPolicyComponents
 from briskrl.algos.registry import ALGOS
 from briskrl.core.counters import Counters
+from briskrl.core.errors import InvalidStateError
 from briskrl.core.phase import PhaseTimer
 from briskrl.core.registry import load_object
 from briskrl.core.rng import Streams, derive_seed
+from briskrl.core.state_checks import mapping, whole
 from briskrl.core.types import EpisodeStats, ObsCodec, State
 from briskrl.envs.base import VecEnv
 from briskrl.envs.make import make_env
@@ -111,7 +113,12 @@ class Trainer:
         return RunState(states=states, counters=self.counters.state(), memory=self.memory)
 
     def load_state(self, states: dict[str, State], counters: dict[str, int]) -> None:
-        """Continue from saved states; the memory's chunks are loaded by the checkpointer."""
+        """Continue from saved states; the memory's chunks are loaded by the checkpointer.
+
+        Raises:
+            InvalidStateError: They are states of other settings, or impossible; the trainer needs
+                another state then.
+        """
         self.curriculum.load_state(states["curriculum"])
         if self.curriculum.stage != self._env_stage:
             self._open_stage()
@@ -121,13 +128,35 @@ class Trainer:
         # A rollout buffer decides which of its slots the collector acts on.
         self.memory.load_state(states["memory"])
         self.collector.load_state(states["collector"])
-        self.schedule.load_state(bookkeeping["cadence"])
+        self.schedule.load_state(mapping(bookkeeping, "cadence"))
+        self.counters.load_state(counters)
         if self.overlap is not None:
             self.overlap.discard_prefetched()
-            self.overlap.pending = bookkeeping["owed"]
-        self.streams.load_state(bookkeeping["streams"])
-        self.pretrained = bookkeeping.get("pretrained", True)
-        self.counters.load_state(counters)
+            self.overlap.pending = whole(bookkeeping, "owed", self._most_pending)
+        self.streams.load_state(mapping(bookkeeping, "streams"))
+        self.pretrained = bool(bookkeeping.get("pretrained", True))
+        self._check_progress()
+
+    @property
+    def _most_pending(self) -> int:
+        """Updates that one iteration can make due."""
+        assert isinstance(self.components, OffPolicyComponents)
+        return int(self.config.num_envs * self.components.updates_per_step) + 1
+
+    def _check_progress(self) -> None:
+        """Check that the loaded memory and schedule are of the same moment.
+
+        Raises:
+            InvalidStateError: They are not, so that a rollout would never become full.
+        """
+        components = self.components
+        if isinstance(components, OffPolicyComponents):
+            return
+        filled = components.memory.filled
+        if int(filled.sum()) != self.schedule.counted_steps % components.rollout_steps:
+            raise InvalidStateError("the rollout holds another number of steps than were counted")
+        if self.env.async_env is None and filled.min() != filled.max():
+            raise InvalidStateError("the rollout holds more steps of some environments than others")
 
     def close(self) -> None:
         """Close the environments and restore the process-wide settings."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Protocol
 
+from briskrl.core.state_checks import whole
+
 
 class UpdateSchedule(Protocol):
     """Turns collected transitions into updates due."""
@@ -49,12 +51,16 @@ class RatioSchedule:
         """Transitions collected past `learning_starts`."""
         return max(0, self._collected - self.learning_starts)
 
+    @property
+    def _total(self) -> int:
+        """Updates that all transitions so far are worth."""
+        return self.counted_steps * self.ratio.numerator // self.ratio.denominator
+
     def due(self, collected: int) -> int:
         """Whole updates to do now; the fraction is carried over."""
         self._collected += collected
-        total = self.counted_steps * self.ratio.numerator // self.ratio.denominator
-        new = total - self._issued
-        self._issued = total
+        new = self._total - self._issued
+        self._issued += new
         return new
 
     def state(self) -> dict[str, int]:
@@ -62,9 +68,14 @@ class RatioSchedule:
         return {"collected": self._collected, "issued": self._issued}
 
     def load_state(self, state: dict[str, int]) -> None:
-        """Continue the saved bookkeeping; a resume never issues a burst of updates."""
-        self._collected = int(state["collected"])
-        self._issued = int(state["issued"])
+        """Continue the saved bookkeeping; a resume never issues a burst of updates.
+
+        Raises:
+            InvalidStateError: It is not that of such a schedule.
+        """
+        self._collected = whole(state, "collected")
+        # Not the saved number: with another ratio, all updates that differ would be due at once.
+        self._issued = self._total
 
 
 class RolloutSchedule:
@@ -106,5 +117,9 @@ class RolloutSchedule:
         return {"collected": self._collected}
 
     def load_state(self, state: dict[str, int]) -> None:
-        """Continue the saved bookkeeping."""
-        self._collected = int(state["collected"])
+        """Continue the saved bookkeeping.
+
+        Raises:
+            InvalidStateError: It is not that of such a schedule.
+        """
+        self._collected = whole(state, "collected")

@@ -74,5 +74,5 @@ def target_key(config: TrainConfig, objective: Objective) -> str:
 def _read() -> dict[str, CachedResult]:
     try:
         return msgspec.json.decode(tune_file().read_bytes(), type=dict[str, CachedResult])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}

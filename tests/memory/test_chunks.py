@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
+from briskrl.core.errors import DivergedError, InvalidStateError
 from briskrl.core.types import Batch, State
 from briskrl.memory import chunks
 from briskrl.memory.prioritized import PrioritizedReplay
@@ -193,11 +194,64 @@ def test_chunks_and_states_of_another_shape_are_refused():
     for wrong in ("chunk_99999", "chunk_", "rows_00000", "chunk_-1"):
         with pytest.raises(ValueError, match="no chunk"):
             memory.load_chunk(wrong, arrays)
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(InvalidStateError, match="the array obs is"):
         memory.load_chunk(name, {**arrays, "obs": arrays["obs"][:, :2]})
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(InvalidStateError, match="does not hold up to"):
         memory.load_chunk(name, {k: v for k, v in arrays.items() if k != "reward"})
     outside = {"final_slot": np.array([10_000]), "final_obs": np.zeros((1, 3), np.float32)}
     dense = {k: v for k, v in arrays.items() if not k.startswith("final")}
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(InvalidStateError, match="final_slot"):
         memory.load_chunk(name, {**dense, **outside})
+
+
+IMPOSSIBLE = {
+    "cursor": [-1, 1_000_000, 2**62],
+    "version_base": [-1],
+    "priorities": [-1.0, np.nan, np.inf, 0.0],
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_an_impossible_state_is_refused_by_name(name: str):
+    memory = build(VECTOR, prioritized=True)
+    advance([memory], Feed(VECTOR, 3, seed=0), 30, partial=False)
+    other = build(VECTOR, prioritized=True)
+    for value in IMPOSSIBLE[name]:
+        saved = memory.state()
+        flat = saved.arrays[name].reshape(-1)
+        flat[np.argmax(flat)] = value
+        with pytest.raises(InvalidStateError, match=name):
+            other.load_state(saved)
+        assert other.size == 0
+
+
+IMPOSSIBLE_CHUNKS = [
+    ("action", -1, "action"),
+    ("action", 1_000_000, "action"),
+    ("flags", 4, "flags"),
+    ("reward", np.nan, "reward"),
+    ("obs", np.inf, "obs"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), IMPOSSIBLE_CHUNKS)
+def test_an_impossible_chunk_is_refused_by_name(name: str, value: float, message: str):
+    memory = build(VECTOR, prioritized=False)
+    advance([memory], Feed(VECTOR, 3, seed=0), 30, partial=False)
+    chunk = next(iter(memory.chunk_versions()))
+    arrays = {k: v.copy() for k, v in memory.read_chunk(chunk).items()}
+    arrays[name].reshape(-1)[5] = value
+    other = build(VECTOR, prioritized=False)
+    other.load_state(memory.state())
+    with pytest.raises(InvalidStateError, match=message):
+        other.load_chunk(chunk, arrays)
+    assert not other.ring.reward.any()
+
+
+@pytest.mark.parametrize("name", ["reward", "obs"])
+def test_a_number_that_is_not_finite_is_not_saved(name: str):
+    memory = build(VECTOR, prioritized=False)
+    advance([memory], Feed(VECTOR, 3, seed=0), 30, partial=False)
+    getattr(memory.ring, name).reshape(-1)[5] = np.nan
+    with pytest.raises(DivergedError, match=f"replay buffer .*{name}"):
+        memory.read_chunk(next(iter(memory.chunk_versions())))

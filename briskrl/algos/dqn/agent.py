@@ -30,6 +30,7 @@ from briskrl.core.counters import Counters
 from briskrl.core.errors import ConfigError
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
+from briskrl.core.state_checks import invalid_state, whole
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, State
 from briskrl.memory.base import ReplayMemory
 from briskrl.memory.prioritized import PrioritizedReplay
@@ -165,15 +166,20 @@ class DQN:
         return {"model": State(parameters_of(model.online)), "optim": optim}
 
     def load_state(self, state: dict[str, State]) -> None:
-        """Continue from saved networks, optimizer, noise and counters."""
+        """Continue from saved networks, optimizer, noise and counters.
+
+        Raises:
+            InvalidStateError: They are of another network, or impossible.
+        """
         model, optim = self.model, state["optim"]
         load_parameters(model.online, state["model"].arrays)
         load_parameters(model.target, optim.arrays, prefix="target.")
         model.optimizer.load_state(optim)
-        model.noise.set_state(torch.from_numpy(optim.arrays["noise"].copy()))
-        model.acting_noise.set_state(torch.from_numpy(optim.arrays["acting_noise"].copy()))
-        self.updates = optim.scalars["updates"]
-        self._last_sync_step = optim.scalars["last_sync_step"]
+        for name, generator in (("noise", model.noise), ("acting_noise", model.acting_noise)):
+            with invalid_state(f"the random generator {name}"):
+                generator.set_state(torch.from_numpy(optim.arrays[name].copy()))
+        self.updates = whole(optim.scalars, "updates")
+        self._last_sync_step = whole(optim.scalars, "last_sync_step")
         self.engines.now.refresh()
         self.engines.now.drain()
 

@@ -16,6 +16,7 @@ from briskrl.envs.cage2.kernels import layout as k
 from briskrl.envs.cage2.kernels.observation import write_masks
 from briskrl.envs.cage2.kernels.step import KERNELS
 from briskrl.envs.cage2.layout import Layout, params_of
+from briskrl.envs.cage2.state_check import check_networks
 from briskrl.envs.kernels.episode_log import REC_EXTRA, REC_SCORE
 from briskrl.envs.native import NativeEnv, NativeVecEnv
 from briskrl.envs.native_batch import BatchMemory
@@ -63,6 +64,9 @@ class Cage2VecEnv(NativeVecEnv):
     def truth(self) -> Truth:
         """The true state of all networks, which blue does not see; copies."""
         return read_truth(self._rows)
+
+    def _check_rows(self, rows: NDArray[np.uint64]) -> None:
+        check_networks(rows, self.layout)
 
     def _write_mask(self, out: Bools, *, final: bool) -> None:
         write_masks(self._params, self._state, final, out)

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from briskrl.core.errors import InvalidStateError
+from briskrl.core.state_checks import check_range
 from briskrl.core.types import Array, Ints, StepBuffers
+from briskrl.envs.cage2 import scenario as s
 from briskrl.envs.cage2.env import Cage2VecEnv
 from briskrl.envs.cage2.kernels import layout as k
 from briskrl.envs.cage2.kernels.step import replay
@@ -39,17 +42,26 @@ class Choices:
     """Host that the green user scans; -1 for none."""
 
     def table(self, num_envs: int) -> NDArray[np.int8]:
-        """The choices as the kernels read them, (N, 6)."""
+        """The choices as the kernels read them, (N, 6).
+
+        Raises:
+            InvalidStateError: There is no such action, host or exploit.
+        """
         table = np.empty((num_envs, 6), np.int8)
-        for at, numbers in (
-            (k.F_KIND, self.red_action),
-            (k.F_TARGET, self.red_target),
-            (k.F_EXPLOIT, self.red_exploit),
-            (k.F_DETECTED, self.detected),
-            (k.F_PICKED, self.esc_pick),
-            (k.F_GREEN, self.green_target),
+        for at, name, high in (
+            (k.F_KIND, "red_action", k.IMPACT),
+            (k.F_TARGET, "red_target", k.NUM_HOSTS - 1),
+            (k.F_EXPLOIT, "red_exploit", k.NUM_EXPLOITS - 1),
+            (k.F_DETECTED, "detected", 1),
+            (k.F_PICKED, "esc_pick", 1),
+            (k.F_GREEN, "green_target", k.NUM_HOSTS - 1),
         ):
+            numbers = np.asarray(getattr(self, name))
+            check_range(name, numbers, FREE, high)
             table[:, at] = numbers
+        acting, discovering = table[:, k.F_KIND] > k.SLEEP, table[:, k.F_KIND] == k.DISCOVER
+        check_range("red_target", table[acting, k.F_TARGET], 0, k.NUM_HOSTS - 1)
+        check_range("red_target", table[discovering, k.F_TARGET], 0, len(s.SUBNETS) - 1)
         return table
 
 
@@ -66,7 +78,12 @@ class Allowed:
 
 
 def set_red(env: Cage2VecEnv, agents: ArrayLike) -> None:
-    """Set the attackers (N,) of episodes that have just begun: indices in scenario.REDS."""
+    """Set the attackers (N,) of episodes that have just begun: indices in scenario.REDS.
+
+    Raises:
+        InvalidStateError: There is no such attacker.
+    """
+    check_range("red_agent", np.asarray(agents), 0, k.SLEEPER)
     env._i16[:, k.AGENT] = agents
 
 
@@ -80,8 +97,17 @@ def replay_step(env: Cage2VecEnv, actions: Array, choices: Choices, out: StepBuf
         actions: Blue's actions (N,).
         choices: The random choices.
         out: As for `step_into`.
+
+    Raises:
+        InvalidStateError: There is no such action, host or exploit.
     """
     env._check(out)
+    # A recording may fill slots behind the end of an episode with -1, which all actions sort out
+    # but those of the reduced set.
+    low = 0 if env.config.actions == "reduced" else -1
+    check_range("blue_action", actions, low, env.layout.num_actions - 1)
+    if len(actions) != env.num_envs:
+        raise InvalidStateError(f"there are {len(actions)} actions for {env.num_envs} networks")
     allowed = np.zeros((env.num_envs, 3), np.int16)
     replay(
         (env._params, choices.table(env.num_envs), allowed),

@@ -13,6 +13,7 @@ from briskrl.core.types import Array
 from briskrl.envs.cartpole import render
 from briskrl.envs.cartpole.config import CartPoleConfig
 from briskrl.envs.cartpole.kernels import step as k
+from briskrl.envs.cartpole.state_check import check_carts
 from briskrl.envs.native import NativeEnv, NativeVecEnv
 from briskrl.envs.native_batch import BatchMemory
 
@@ -53,6 +54,9 @@ class CartPoleVecEnv(NativeVecEnv):
     def _lay_out(self, chunks: int) -> BatchMemory:
         params = np.array([self.config.max_steps], np.int64)
         return BatchMemory(k.ROW, scratch_words=0, params=params)
+
+    def _check_rows(self, rows: NDArray[np.uint64]) -> None:
+        check_carts(rows)
 
     def _observation_space(self, env_spec: EnvSpec) -> gymnasium.Space[Any]:
         # Gymnasium's bounds: twice the limits of position and angle, and none for velocities.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from briskrl.core.errors import EnvStepError
+from briskrl.core.state_checks import invalid_state
 from briskrl.core.types import Array, Bools, StepBuffers
 from briskrl.envs.gym import snapshot
 from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
@@ -200,7 +201,8 @@ class EnvGroup:
                 self._begin(k, self._seeds[k])
                 continue
             self.envs[k].reset(seed=0)
-            snapshot.restore(self.envs[k], state.env)
+            with invalid_state(f"the state of environment {self.first + k}"):
+                snapshot.restore(self.envs[k], state.env)
             self._seeds[k], self._held[k] = state.seed, state.held
             self._lengths[k], self._returns[k] = state.steps, state.returns
 

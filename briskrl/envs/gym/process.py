@@ -17,7 +17,7 @@ from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.episode_records import EpisodeRecords, EpisodeRows, copy_step
-from briskrl.envs.gym.snapshot import EnvState, pack_states, unpack_states
+from briskrl.envs.gym.snapshot import EnvState, load_saved, pack_states
 from briskrl.envs.gym.workers.pool import Fault, WorkerPool
 from briskrl.envs.gym.workers.recovery import Recovery
 from briskrl.envs.gym.workers.shared_memory import BlockPlan
@@ -219,14 +219,15 @@ class GymProcessEnv:
 
         Without an exact state (`env_spec.exact_state`), new episodes begin; `observe_into` writes
         their first observations.
+
+        Raises:
+            InvalidStateError: It is not a state of these environments.
         """
         self._check_idle("set_state")
-        np.copyto(self._own.obs, state["obs"])
-        if self._own.mask is not None:
-            np.copyto(self._own.mask, state["mask"])
-        texts = unpack_states(state["envs"])
-        self._call_all("set_state", [(texts[low:high],) for low, high in self._pool.bounds])
+        texts = load_saved(state, self._own)
+        # Before workers get them, where an error would count as a failure of the worker.
         states = [EnvState.from_text(text) for text in texts]
+        self._call_all("set_state", [(texts[low:high],) for low, high in self._pool.bounds])
         self._recovery.begin(
             np.array([state.steps for state in states]),
             np.array([state.returns for state in states]),

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import random
 import types
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,23 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec as Registration
 
-from briskrl.core.types import JSON, Array
+from briskrl.core.errors import InvalidStateError
+from briskrl.core.state_checks import invalid_state, loaded, loaded_finite, real, short, whole
+from briskrl.core.types import JSON, Array, StepBuffers
 
 PLAIN = (type(None), bool, int, float, str)
 CODE = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 BOXES: dict[str, type[Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+BIT_GENERATORS: dict[str, type[np.random.BitGenerator]] = {
+    kind.__name__: kind
+    for kind in (
+        np.random.MT19937,
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.Philox,
+        np.random.SFC64,
+    )
+}
 IGNORED = ("env", "spec", "_spec", "metadata", "_metadata", "_cached_spec")
 """Attributes that never change after construction, or are visited separately."""
 
@@ -63,9 +76,21 @@ class EnvState:
 
     @classmethod
     def from_text(cls, text: str) -> EnvState:
-        """The state that `to_text` wrote."""
-        data = json.loads(text)
-        return cls(data["env"], data["seed"], data["steps"], data["return"], data["held"])
+        """The state that `to_text` wrote.
+
+        Raises:
+            InvalidStateError: It is not such a state, or holds impossible numbers.
+        """
+        with invalid_state("the state of an environment"):
+            data, reader = json.loads(text), _Reader()
+            layers = data["env"]
+            for record in layers or ():
+                _read_layer(record, reader)
+            steps = whole(data, "steps", np.iinfo(np.int32).max - 1)
+            returns = real(data, "return", -math.inf)
+            if type(data["held"]) is not bool:
+                raise InvalidStateError(f"held is {short(data['held'])} instead of true or false")
+            return cls(layers, whole(data, "seed", 2**128), steps, returns, data["held"])
 
 
 def pack_states(states: Sequence[str]) -> Array:
@@ -73,10 +98,36 @@ def pack_states(states: Sequence[str]) -> Array:
     return np.frombuffer(json.dumps(list(states)).encode(), np.uint8).copy()
 
 
-def unpack_states(packed: Array) -> list[str]:
-    """The texts that `pack_states` packed."""
-    states: list[str] = json.loads(packed.tobytes())
+def unpack_states(state: Mapping[str, Array], count: int) -> list[str]:
+    """The texts of `count` envs that `pack_states` packed into the array envs.
+
+    Raises:
+        InvalidStateError: There are other texts.
+    """
+    packed = state.get("envs")
+    if packed is None or packed.dtype != np.uint8 or packed.ndim != 1:
+        raise InvalidStateError("the array envs is missing, or not one of bytes")
+    with invalid_state("the array envs"):
+        states: list[str] = json.loads(packed.tobytes())
+    if type(states) is not list or any(type(text) is not str for text in states):
+        raise InvalidStateError("the array envs is not a list of texts")
+    if len(states) != count:
+        raise InvalidStateError(f"the array envs holds {len(states)} states instead of {count}")
     return states
+
+
+def load_saved(state: Mapping[str, Array], buffers: StepBuffers) -> list[str]:
+    """Copy saved observations and masks into the buffers; returns the texts of all envs.
+
+    Raises:
+        InvalidStateError: It is a state of other environments.
+    """
+    texts = unpack_states(state, len(buffers.reward))
+    obs = loaded_finite(state, "obs", buffers.obs)
+    if buffers.mask is not None:
+        np.copyto(buffers.mask, loaded(state, "mask", buffers.mask))
+    np.copyto(buffers.obs, obs)
+    return texts
 
 
 def take(env: gymnasium.Env[Any, Any]) -> JSON | None:
@@ -92,10 +143,7 @@ def restore(env: gymnasium.Env[Any, Any], state: JSON) -> None:
     """Restore what `take` returned, in an environment of the same factory that has been reset."""
     reader = _Reader()
     for layer, record in zip(layers(env), state, strict=True):
-        # In the order of writing, so that shared objects resolve to the same object again.
-        own_state = reader.read(record["state"])
-        held = {name: reader.read(value) for name, value in record["attributes"].items()}
-        spaces = {name: reader.read(value) for name, value in record["spaces"].items()}
+        own_state, held, spaces = _read_layer(record, reader)
         if record["state"] is not None:
             layer.set_state(own_state)  # type: ignore[attr-defined]
         else:
@@ -133,6 +181,22 @@ def _take_layer(layer: gymnasium.Env[Any, Any], writer: _Writer) -> dict[str, JS
         },
         "spaces": {name: writer.write(_space_generator(space)) for name, space in spaces.items()},
     }
+
+
+def _read_layer(
+    record: dict[str, JSON], reader: _Reader
+) -> tuple[Any, dict[str, Any], dict[str, np.random.Generator | None]]:
+    """The own state, attributes and generators of spaces that `_take_layer` wrote."""
+    # In the order of writing, so that shared objects resolve to the same object again.
+    own_state = reader.read(record["state"])
+    held = {name: reader.read(value) for name, value in record["attributes"].items()}
+    spaces = {name: reader.read(value) for name, value in record["spaces"].items()}
+    wrong = [name for name in held if name in IGNORED]
+    if wrong:
+        raise InvalidStateError(f"{short(wrong[0])} is not part of a state")
+    if any(not isinstance(found, np.random.Generator | None) for found in spaces.values()):
+        raise InvalidStateError("a space holds something else than random numbers")
+    return own_state, held, spaces
 
 
 def _delete_others(layer: gymnasium.Env[Any, Any], kept: dict[str, Any]) -> None:
@@ -254,13 +318,19 @@ class _Reader:
             plain = random.Random()
             plain.setstate(state)
             return plain
-        bits = getattr(np.random, value["bits"])()
+        bits = BIT_GENERATORS[value["bits"]]()
+        # NumPy takes any position in the buffer of a generator, and would read beyond it.
+        if value["bits"] == "MT19937":
+            whole(state["state"], "pos", 624)
+        elif value["bits"] == "Philox":
+            whole(state, "buffer_pos", 4)
         bits.state = state
         kind = np.random.Generator
         if value["random"] == "RandomState":
             return np.random.RandomState(bits)
         # Gymnasium's subclass of NumPy's generator.
-        assert value["random"] in ("Generator", "RandomNumberGenerator")
+        if value["random"] not in ("Generator", "RandomNumberGenerator"):
+            raise InvalidStateError(f"{short(value['random'])} is not a random generator")
         return kind(bits)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.core.spec import EnvSpec
@@ -14,7 +13,7 @@ from briskrl.core.types import Array, EpisodeStats, StepBuffers
 from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.env_group import EnvGroup
 from briskrl.envs.gym.episode_records import EpisodeRecords, EpisodeRows, copy_step
-from briskrl.envs.gym.snapshot import pack_states, unpack_states
+from briskrl.envs.gym.snapshot import load_saved, pack_states
 from briskrl.envs.validation import check_buffers
 
 
@@ -108,11 +107,12 @@ class GymSyncEnv:
 
         Without an exact state (`env_spec.exact_state`), new episodes begin; `observe_into` writes
         their first observations.
+
+        Raises:
+            InvalidStateError: It is not a state of these environments.
         """
-        np.copyto(self._own.obs, state["obs"])
-        if self._own.mask is not None:
-            np.copyto(self._own.mask, state["mask"])
-        self._group.set_state(unpack_states(state["envs"]))
+        texts = load_saved(state, self._own)
+        self._group.set_state(texts)
         self._records.clear()
         self._started = True
 

@@ -19,6 +19,7 @@ from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.kernels import board as k
 from briskrl.envs.snake.kernels.step import KERNELS, write_masks
 from briskrl.envs.snake.layout import Layout, params_of
+from briskrl.envs.snake.state_check import check_games
 
 FEATURES = {"features": 11, "flood": 14, "extended": 24}
 
@@ -72,6 +73,9 @@ class SnakeVecEnv(NativeVecEnv):
         row = self._layout.row_words
         params = params_of(self.config, self._layout, self.num_envs * row)
         return BatchMemory(row, scratch_words=chunks * row, params=params)
+
+    def _check_rows(self, rows: NDArray[np.uint64]) -> None:
+        check_games(rows, self._layout)
 
     def _write_mask(self, out: Bools, *, final: bool) -> None:
         write_masks(self._params, self._state, k.FINAL_OPEN if final else k.OPEN, out)

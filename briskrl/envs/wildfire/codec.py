@@ -13,6 +13,7 @@ from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools
 from briskrl.envs.wildfire.kernels.observation import read_masks, read_planes
 from briskrl.envs.wildfire.landscape_pool import Pool
+from briskrl.envs.wildfire.state_check import check_codes
 
 
 class PlaneCodec:
@@ -34,6 +35,10 @@ class PlaneCodec:
     def code_bytes(self) -> int:
         """Bytes of one code."""
         return 8 * self._spec.code_words
+
+    def check_codes(self, name: str, codes: Array) -> None:
+        """Check loaded codes (B, W); see ObsCodec."""
+        check_codes(name, codes, self._pool)
 
     def decode_into(self, codes: Array, obs: Array, mask: Bools | None) -> None:
         """Write the planes (B, C, H, W) and, if given, the mask (B, H * W) of codes (B, W).

@@ -22,6 +22,7 @@ from briskrl.envs.wildfire.kernels.step import KERNELS
 from briskrl.envs.wildfire.landscape_pool import Pool, pool_of
 from briskrl.envs.wildfire.layout import Layout, fire_words, lane_words, params_of
 from briskrl.envs.wildfire.simulate import Fires
+from briskrl.envs.wildfire.state_check import check_episodes
 
 
 class WildfireVecEnv(NativeVecEnv):
@@ -67,6 +68,9 @@ class WildfireVecEnv(NativeVecEnv):
         scratch = chunks * lane_words(self.pool) + num_envs * per_env
         params = params_of(self.config, self.pool, layout, num_envs, chunks)
         return BatchMemory(layout.row_words, scratch_words=scratch, params=params)
+
+    def _check_rows(self, rows: NDArray[np.uint64]) -> None:
+        check_episodes(rows, self._layout, self.pool)
 
     def _write_mask(self, out: Bools, *, final: bool) -> None:
         write_masks(self._params, self._state, k.R_ROW_FINAL if final else k.R_ROW_LEGAL, out)

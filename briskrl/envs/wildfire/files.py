@@ -8,6 +8,7 @@ several bands, described by the names of layers.
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.errors import ConfigError, nearest
+from briskrl.core.state_checks import MALFORMED
 from briskrl.envs.wildfire.landscape import LAYERS, Landscape, cell_name, landscape_of
 
 Layer = NDArray[Any]
+MOST_CELLS = 10**8
+"""Cells of the largest grid that is read."""
 CELL_M = 30.0
 """Side of a cell if an .npz file does not specify it."""
 _NUMBERS = ("cell_m", "prevailing_deg")
@@ -75,14 +79,14 @@ def _read_npz(file: Path) -> tuple[dict[str, Layer], dict[str, float]]:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, *MALFORMED, zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise ConfigError(f"{file}: not an .npz file of plain arrays ({error}).") from error
     numbers = {"cell_m": CELL_M}
     for name in _NUMBERS:
         if name not in found:
             continue
         number = found.pop(name)
-        if number.size != 1 or not np.isfinite(number.astype(np.float64)).all():
+        if number.size != 1 or number.dtype.kind not in "biuf" or not np.isfinite(number).all():
             raise ConfigError(f"{file}: {name!r} must be one number, not {number!r}.")
         numbers[name] = float(number.ravel()[0])
     for name, layer in found.items():
@@ -108,12 +112,14 @@ def _ascii_grid(file: Path, layer: str) -> tuple[Layer, float]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: the layer {layer!r} cannot be read ({error}).") from error
     header = _ascii_header(file, lines)
-    rows, cols = int(header["nrows"]), int(header["ncols"])
+    rows, cols = (int(min(header[key], MOST_CELLS)) for key in ("nrows", "ncols"))
     body = lines[len(header) :]
     if len(body) != rows:
         raise ConfigError(
             f"{file}: the layer {layer!r} has {len(body)} rows, its header says {rows}."
         )
+    if not body or len(body[0].split()) != cols or rows * cols > MOST_CELLS:
+        raise ConfigError(f"{file}: the layer {layer!r} does not have {rows} x {cols} cells.")
     grid = np.zeros((rows, cols))
     for row, line in enumerate(body):
         words = line.split()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from briskrl.core.errors import StorageError
 from briskrl.core.types import JSON
+from briskrl.training.storage.own_files import open_regular
 
 TEMPORARY = ".tmp-"
 """Prefix of the names of unfinished files and folders."""
@@ -63,7 +64,7 @@ def hash_bytes(data: bytes) -> str:
 
 def measure(path: Path) -> FileRecord:
     """Size and hash of a file, read in small blocks."""
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path), "rb") as file:
         content = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32))
         return FileRecord(file.tell(), content.hexdigest())
 

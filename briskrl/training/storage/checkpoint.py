@@ -7,18 +7,18 @@ first and falls back to an older checkpoint if a file is damaged.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
 
-from briskrl.core.errors import RunFolderError, StorageError
-from briskrl.core.types import JSON, ChunkSource, State
+from briskrl.core.errors import InvalidStateError, RunFolderError, StorageError
+from briskrl.core.state_checks import MALFORMED, invalid_state, mapping, short, whole
+from briskrl.core.types import ChunkSource, State
 from briskrl.training.storage.atomic_files import (
     TEMPORARY,
     FileRecord,
@@ -32,6 +32,7 @@ from briskrl.training.storage.atomic_files import (
 from briskrl.training.storage.manifest import FILE_NAME, DamagedError, Manifest, read_manifest
 from briskrl.training.storage.own_files import check_folder, read_regular
 from briskrl.training.storage.safetensors_io import read_tensors, write_tensors
+from briskrl.training.storage.strict_json import read_json
 
 LATEST = "LATEST"
 """File that holds the name of the newest checkpoint."""
@@ -124,21 +125,34 @@ class Checkpointer:
         self._rotate()
         return target
 
-    def load(self) -> SavedRun:
+    def load(self, restore: Callable[[SavedRun], None] = lambda saved: None) -> SavedRun:
         """Read the newest valid checkpoint, except for the memory, which `load_memory` reads.
+
+        Args:
+            restore: Puts a checkpoint into effect; if it raises an InvalidStateError, the next
+                older checkpoint is tried.
 
         Raises:
             RunFolderError: No checkpoint can be used, or a newer briskrl wrote it.
         """
-        saved = read_newest(self.folder)
+        saved = read_newest(self.folder, restore)
         self._damaged = frozenset(saved.damaged)
         self._newest = saved.path
         return saved
 
     def load_memory(self, saved: SavedRun, memory: ChunkSource) -> None:
-        """Put the saved chunks into `memory`, one at a time; call it after loading the states."""
-        for name in saved.manifest.chunks:
-            memory.load_chunk(name, read_tensors(saved.path / _chunk_file(name)))
+        """Put the saved chunks into `memory`, one at a time; call it after loading the states.
+
+        Raises:
+            InvalidStateError: They are not the chunks of this memory in its loaded state.
+        """
+        chunks, files = saved.manifest.chunks, saved.manifest.files
+        wanted = memory.chunk_versions().keys()
+        if chunks.keys() != wanted or any(_chunk_file(name) not in files for name in wanted):
+            raise InvalidStateError("other chunks of the memory are needed than there are")
+        for name in chunks:
+            with invalid_state(name):
+                memory.load_chunk(name, read_tensors(saved.path / _chunk_file(name)))
         # The memory chooses its own version numbers.
         self._bases.append(_Base(saved.path, dict(memory.chunk_versions()), saved.manifest.files))
 
@@ -292,8 +306,8 @@ def check_latest(folder: Path) -> None:
     )
 
 
-def read_newest(folder: Path) -> SavedRun:
-    """The newest valid checkpoint; changes nothing on disk.
+def read_newest(folder: Path, restore: Callable[[SavedRun], None] = lambda saved: None) -> SavedRun:
+    """The newest valid checkpoint, put into effect by `restore`; changes nothing on disk.
 
     Raises:
         RunFolderError: No checkpoint can be used, the newest is gone, or a newer briskrl wrote it.
@@ -303,20 +317,37 @@ def read_newest(folder: Path) -> SavedRun:
     notes: list[str] = []
     for index, path in enumerate(paths):
         try:
-            manifest = read_manifest(path)
+            manifest = read_own_manifest(path)
             manifest.verify(path)
             states, counters = read_states(path, manifest, manifest.states)
-        except DamagedError as damage:
+            used = [f"The checkpoint {path.name} is used instead."] if notes else []
+            saved = SavedRun(
+                path, manifest, states, counters, tuple(paths[:index]), (*notes, *used)
+            )
+            with invalid_state("its state"):
+                restore(saved)
+        except (DamagedError, InvalidStateError) as damage:
             notes.append(f"The checkpoint {path.name} is damaged: {damage}.")
             continue
-        if notes:
-            notes.append(f"The checkpoint {path.name} is used instead.")
-        return SavedRun(path, manifest, states, counters, tuple(paths[:index]), tuple(notes))
+        return saved
     found = " ".join(notes) or "There is none."
     raise RunFolderError(
         f"No checkpoint in {folder} can be used. {found} "
         "Restore the folder from a copy if there is one, or start a new run."
     )
+
+
+def read_own_manifest(path: Path) -> Manifest:
+    """The manifest of a checkpoint folder, which is of the step that the folder is named after.
+
+    Raises:
+        DamagedError: It is missing, damaged, or of another step.
+        RunFolderError: A newer version of briskrl wrote it.
+    """
+    manifest = read_manifest(path)
+    if manifest.step != _place(path.name)[0]:
+        raise DamagedError(f"it is a checkpoint of step {manifest.step}")
+    return manifest
 
 
 def _place(name: str) -> tuple[int, int]:
@@ -335,15 +366,16 @@ def read_states(
         DamagedError: A state is missing, or a file cannot be parsed.
     """
     try:
-        saved = json.loads((path / STATE_FILE).read_bytes())
-        scalars: dict[str, dict[str, JSON]] = saved["parts"]
-        states = {name: State({}, scalars[name]) for name in names}
+        saved = read_json(path / STATE_FILE)
+        scalars = mapping(saved, "parts")
+        states = {name: State({}, mapping(scalars, name)) for name in names}
         for name, state in states.items():
             if f"{name}.safetensors" in manifest.files:
                 state.arrays.update(read_tensors(path / f"{name}.safetensors"))
-        return states, dict(saved["clock"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"its state cannot be read ({error})") from error
+        counters = mapping(saved, "clock")
+        return states, {name: whole(counters, name) for name in counters}
+    except (OSError, *MALFORMED) as error:
+        raise DamagedError(f"its state cannot be read ({short(str(error))})") from error
 
 
 def _versions(state: RunState) -> dict[str, int]:

@@ -14,6 +14,7 @@ import numpy as np
 from briskrl.core.types import JSON
 from briskrl.training.storage.atomic_files import storage_errors, write_all
 from briskrl.training.storage.own_files import open_in_place
+from briskrl.training.storage.strict_json import parse_json
 
 _BLOCK = 65536
 
@@ -136,14 +137,16 @@ def read_jsonl(path: Path) -> Iterator[dict[str, JSON]]:
     """The rows of a file, one at a time; an incomplete last line of a killed writer is skipped.
 
     Raises:
-        ValueError: A complete line is not JSON.
+        ValueError: A complete line is not a JSON object.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return
             try:
-                row = json.loads(line)
+                row = parse_json(line)
             except ValueError as error:
                 raise ValueError(f"line {number} of {path} is not JSON: {error}") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} of {path} is not a JSON object")
             yield row

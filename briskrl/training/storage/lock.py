@@ -12,9 +12,12 @@ from pathlib import Path
 
 from briskrl.core.errors import RunFolderError
 from briskrl.core.processes import process_exists
+from briskrl.core.state_checks import MALFORMED, whole
 from briskrl.training.storage.atomic_files import storage_errors, write_all
 from briskrl.training.storage.own_files import open_in_place
+from briskrl.training.storage.strict_json import parse_json
 
+_LARGEST_PID = 2**31 - 1
 # Errors of flock on file systems without locks; there the owner's process id decides.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
@@ -88,9 +91,9 @@ class FolderLock:
 def _owner(descriptor: int) -> dict[str, object]:
     """The process named in the lock file; empty if none is."""
     try:
-        owner = json.loads(os.pread(descriptor, 4096, 0))
-        return {"pid": int(owner["pid"]), "host": str(owner["host"])}
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        owner = parse_json(os.pread(descriptor, 4096, 0))
+        return {"pid": whole(owner, "pid", _LARGEST_PID), "host": str(owner["host"])}
+    except (OSError, *MALFORMED):
         return {}
 
 

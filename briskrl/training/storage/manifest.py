@@ -8,9 +8,12 @@ from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
-from briskrl.core.errors import RunFolderError
+from briskrl.core.errors import InvalidStateError, RunFolderError
+from briskrl.core.state_checks import MALFORMED, mapping, short, whole
 from briskrl.core.types import JSON
-from briskrl.training.storage.atomic_files import FileRecord, hash_bytes, json_bytes, measure
+from briskrl.training.storage.atomic_files import FileRecord, cause, hash_bytes, json_bytes, measure
+from briskrl.training.storage.own_files import read_regular
+from briskrl.training.storage.strict_json import parse_json
 
 FORMAT = 1
 """Version of the checkpoint layout; newer versions cannot be read."""
@@ -62,7 +65,7 @@ class Manifest:
             except FileNotFoundError:
                 raise DamagedError(f"{name} is missing") from None
             except OSError as error:
-                raise DamagedError(f"{name} cannot be read ({error.strerror})") from error
+                raise DamagedError(f"{name} cannot be read ({cause(error)})") from error
             if found is None:
                 raise DamagedError(f"{name} has {size} bytes instead of {record.size}")
             if found != record:
@@ -77,16 +80,16 @@ def read_manifest(folder: Path) -> Manifest:
         RunFolderError: A newer version of briskrl wrote it.
     """
     try:
-        raw = (folder / FILE_NAME).read_bytes()
-        saved = json.loads(raw)
+        raw = read_regular(folder / FILE_NAME)
+        saved = parse_json(raw)
         body = {key: value for key, value in saved.items() if key != "blake2b"}
         intact = saved["blake2b"] == _digest(body) and json_bytes(saved) == raw
-        number = int(saved["format"])
+        number = whole(saved, "format")
     except FileNotFoundError:
         raise DamagedError(f"{FILE_NAME} is missing") from None
     except OSError as error:
-        raise DamagedError(f"{FILE_NAME} cannot be read ({error.strerror})") from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise DamagedError(f"{FILE_NAME} cannot be read ({cause(error)})") from error
+    except MALFORMED:
         raise DamagedError(f"{FILE_NAME} cannot be parsed") from None
     if not intact:
         raise DamagedError(f"the content of {FILE_NAME} has changed")
@@ -95,18 +98,25 @@ def read_manifest(folder: Path) -> Manifest:
             f"The checkpoint {folder} has format {number}, and this version of briskrl reads "
             f"formats up to {FORMAT}. Upgrade briskrl to the version that wrote the run, or newer."
         )
-    return _decode(saved)
+    try:
+        return _decode(saved)
+    except MALFORMED as error:
+        raise DamagedError(f"{FILE_NAME} holds impossible values ({short(str(error))})") from error
 
 
 def _decode(saved: dict[str, JSON]) -> Manifest:
-    for name in saved["files"]:
+    files, chunks, parts = mapping(saved, "files"), mapping(saved, "chunks"), saved["parts"]
+    for name in files:
         if not _FILE.fullmatch(name):
-            raise DamagedError(f"{FILE_NAME} lists the impossible file {name!r}")
-    files = {
-        name: FileRecord(int(entry["size"]), str(entry["blake2b"]))
-        for name, entry in saved["files"].items()
+            raise InvalidStateError(f"the impossible file {short(name)}")
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise InvalidStateError("parts is not a list of names")
+    records = {
+        name: FileRecord(whole(entry, "size"), str(entry["blake2b"]))
+        for name, entry in files.items()
     }
-    return Manifest(saved["step"], tuple(saved["parts"]), dict(saved["chunks"]), files)
+    versions = {name: whole(chunks, name, 2**63 - 1) for name in chunks}
+    return Manifest(whole(saved, "step"), tuple(parts), versions, records)
 
 
 def _digest(body: dict[str, JSON]) -> str:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Protocol
 
 from briskrl.core.errors import StorageError
+from briskrl.core.state_checks import whole
 from briskrl.core.types import JSON, EpisodeStats, iter_rows
 from briskrl.training.storage.line_files import LineFile, json_line
 
@@ -229,3 +230,15 @@ class MetricLog:
 
 def _raise(error: StorageError) -> None:
     raise error
+
+
+def check_offsets(offsets: Mapping[str, JSON]) -> None:
+    """Check what `MetricLog.offsets` returned, from a file.
+
+    Raises:
+        InvalidStateError: It holds something else than whole numbers.
+    """
+    for name, value in offsets.items():
+        # No row has been written while the last step is -1.
+        if name != "last_step" or value != -1:
+            whole(offsets, name)

@@ -75,17 +75,23 @@ def read_regular(path: Path, limit: int = MAX_BYTES) -> bytes:
         OSError: It cannot be read, or is not a regular file.
         ValueError: It has more than `limit` bytes.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "Not a regular file", str(path))
-        if found.st_size > limit:
+    with open(open_regular(path), "rb") as file:
+        if os.fstat(file.fileno()).st_size > limit:
             raise ValueError(f"{path} has more than {limit:,} bytes")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read()
-    finally:
+        return file.read()
+
+
+def open_regular(path: Path) -> int:
+    """A descriptor to read a regular file, which may be reached through a link.
+
+    Raises:
+        OSError: It cannot be opened, or is not a regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return descriptor
 
 
 def _lstat(path: Path) -> os.stat_result | None:

@@ -11,13 +11,13 @@ checkpoint provides the current one.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from briskrl.core.errors import RunFolderError
+from briskrl.core.state_checks import MALFORMED, mapping
 from briskrl.core.types import JSON, State
 from briskrl.training.storage.atomic_files import (
     TEMPORARY,
@@ -27,10 +27,16 @@ from briskrl.training.storage.atomic_files import (
     sync_folder,
     write_new,
 )
-from briskrl.training.storage.checkpoint import STATE_FILE, list_checkpoints, read_states
-from briskrl.training.storage.manifest import DamagedError, Manifest, read_manifest
+from briskrl.training.storage.checkpoint import (
+    STATE_FILE,
+    list_checkpoints,
+    read_own_manifest,
+    read_states,
+)
+from briskrl.training.storage.manifest import DamagedError, Manifest
 from briskrl.training.storage.own_files import read_regular
 from briskrl.training.storage.safetensors_io import parse_tensors, write_tensors
+from briskrl.training.storage.strict_json import read_json
 
 MODEL = "model"
 """Name of the weights among the states of a checkpoint."""
@@ -125,9 +131,9 @@ def _read_written(folder: Path) -> PolicyFiles | None:
         content = _fitting_description(folder, digest)
         if content is None:
             return None
-        state = State(parse_tensors(data), dict(content["scalars"]))
-        return PolicyFiles(state, dict(content["description"]), digest)
-    except (OSError, ValueError, KeyError, TypeError):
+        state = State(parse_tensors(data), mapping(content, "scalars"))
+        return PolicyFiles(state, mapping(content, "description"), digest)
+    except (OSError, *MALFORMED):
         return None
 
 
@@ -140,7 +146,7 @@ def _read_newer(checkpoints: Path, written: PolicyFiles | None) -> PolicyFiles |
         paths = []
     for path in paths:
         try:
-            manifest = read_manifest(path)
+            manifest = read_own_manifest(path)
             digest = _model_digest(manifest)
             if written is not None and (digest == written.digest or written.step > manifest.step):
                 return None
@@ -174,10 +180,10 @@ def _model_digest(manifest: Manifest) -> str:
 def _fitting_description(folder: Path, digest: str) -> dict[str, JSON] | None:
     for name in (_DESCRIPTION_FILE, TEMPORARY + _DESCRIPTION_FILE):
         try:
-            content: dict[str, JSON] = json.loads(read_regular(folder / name))
+            content: dict[str, JSON] = read_json(folder / name)
             if content["model_blake2b"] == digest:
                 return content
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, *MALFORMED):
             continue
     return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -31,8 +30,9 @@ from briskrl.training.storage.atomic_files import (
 from briskrl.training.storage.checkpoint import SavedRun, check_latest, list_checkpoints
 from briskrl.training.storage.line_files import plain
 from briskrl.training.storage.lock import FolderLock
-from briskrl.training.storage.own_files import check_file, check_folder, read_regular
+from briskrl.training.storage.own_files import check_file, check_folder
 from briskrl.training.storage.policy_io import MODEL, is_written, read_policy, save_policy
+from briskrl.training.storage.strict_json import read_json
 
 ROOT = Path("runs")
 """Where runs without a --run-dir go."""
@@ -347,10 +347,10 @@ def _sessions(meta: Mapping[str, JSON]) -> list[dict[str, JSON]]:
 
 def _read_object(path: Path) -> dict[str, JSON]:
     try:
-        content = json.loads(read_regular(path))
+        content = read_json(path)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise RunFolderError(
             f"{path} cannot be read ({error}). Delete it to continue the run without it."
         ) from error

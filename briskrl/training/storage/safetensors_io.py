@@ -14,9 +14,13 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from briskrl.core.state_checks import MALFORMED, short
 from briskrl.core.types import Array
 from briskrl.training.storage.atomic_files import FileRecord, write_new
+from briskrl.training.storage.own_files import read_regular
 
+MAX_BYTES = 1 << 40
+"""Largest file of arrays that is read."""
 _CODES = {
     "bool": "BOOL",
     "uint8": "U8",
@@ -46,9 +50,10 @@ def read_tensors(path: Path) -> dict[str, Array]:
     """The arrays of a safetensors file, writable copies.
 
     Raises:
-        ValueError: The file is not in the format.
+        OSError: The file cannot be read.
+        ValueError: It is not in the format.
     """
-    return parse_tensors(path.read_bytes())
+    return parse_tensors(read_regular(path, MAX_BYTES))
 
 
 def parse_tensors(data: bytes) -> dict[str, Array]:
@@ -59,8 +64,9 @@ def parse_tensors(data: bytes) -> dict[str, Array]:
     """
     try:
         return {name: np.require(array, requirements="W") for name, array in load(data).items()}
-    except SafetensorError as error:
-        raise ValueError(f"not a safetensors file ({error})") from error
+    except (SafetensorError, *MALFORMED) as error:
+        # The library raises other errors for dtypes and shapes that NumPy does not have.
+        raise ValueError(f"not a safetensors file ({short(str(error))})") from error
 
 
 def _blocks(arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from briskrl.core.errors import BriskError, EnvStepError
 from briskrl.core.spec import DiscreteSpec, EnvSpec
+from briskrl.core.state_checks import check_finite, invalid_state
 from briskrl.core.types import Array, Bools, StepBuffers
 from briskrl.envs.gym import snapshot
 from briskrl.envs.gym.compiled.kernels import step as k
@@ -81,6 +82,9 @@ class GymCompiledEnv(NativeVecEnv):
         params = [limit, self._spec.action.n, self.num_envs * row, *settings]
         return BatchMemory(row, scratch_words=1, params=np.array(params, np.int64))
 
+    def _check_rows(self, rows: NDArray[np.uint64]) -> None:
+        check_finite(f"gym:{self._factory.id}: state", rows.view(np.float64)[:, k.STATE :])
+
     def _observation_space(self, env_spec: EnvSpec) -> Space[Any]:
         # A copy, because batching a space uses its random numbers, which are part of the state.
         return copy.deepcopy(self._real.observation_space)
@@ -119,10 +123,9 @@ class GymCompiledEnv(NativeVecEnv):
 
         Raises:
             BriskError: The state is of an environment with other constants.
+            InvalidStateError: It is not a state of these environments.
         """
-        states = [EnvState.from_text(text) for text in unpack_states(state["envs"])]
-        if len(states) != self.num_envs:
-            raise ValueError(f"The state is of {len(states)} envs, not of {self.num_envs}.")
+        states = [EnvState.from_text(text) for text in unpack_states(state, self.num_envs)]
         reader = self._factory.make()
         try:
             for env, env_state in enumerate(states):
@@ -181,10 +184,12 @@ class GymCompiledEnv(NativeVecEnv):
             self._seed_one(env, snapshot.next_seed(state.seed, SEEDS))
             self._ended[env] = 1
             return
-        snapshot.restore(reader, state.env)
         row = self._rows[env]
-        row[: k.COUNTERS] = _generator_words(reader.np_random)
-        self._states[env] = self._version.read(reader)
+        with invalid_state(f"the state of environment {env}"):
+            snapshot.restore(reader, state.env)
+            row[: k.COUNTERS] = _generator_words(reader.np_random)
+            self._states[env] = self._version.read(reader)
+        self._check_rows(self._rows[env : env + 1])
         row.view(np.int32)[k.STEPS] = state.steps
         row.view(np.int16)[k.ENDED] = 0
         row.view(np.float64)[k.RETURN] = state.returns

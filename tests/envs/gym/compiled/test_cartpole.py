@@ -134,7 +134,7 @@ def test_a_state_can_move_between_backends() -> None:
 
 def changed(state: Any, **changes: Any) -> dict[str, Any]:
     """A state with a changed first environment."""
-    texts = unpack_states(state["envs"])
+    texts = unpack_states(state, len(state["obs"]))
     texts[0] = replace(EnvState.from_text(texts[0]), **changes).to_text()
     return {"envs": pack_states(texts), "obs": state["obs"]}
 
@@ -144,13 +144,13 @@ def test_a_state_with_other_physics_is_an_error() -> None:
     with closing(compiled(PLAIN, 2)) as env:
         env.start(1, StepBuffers.allocate(env.env_spec, 2))
         state = env.get_state()
-        saved = EnvState.from_text(unpack_states(state["envs"])[0]).env
+        saved = EnvState.from_text(unpack_states(state, len(state["obs"]))[0]).env
         saved[0]["attributes"]["gravity"] = 1.62
         with pytest.raises(BriskError, match="other constants than gym:CartPole-v1"):
             env.set_state(changed(state, env=saved))
     with (
         closing(compiled(PLAIN, 3)) as other,
-        pytest.raises(ValueError, match="of 2 envs, not of 3"),
+        pytest.raises(ValueError, match="2 states instead of 3"),
     ):
         other.set_state(state)
 
