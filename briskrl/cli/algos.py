@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import Parser, show
+from briskrl.cli.output import print_json
 from briskrl.cli.tables import options
 from briskrl.core.config import field_defaults
 from briskrl.core.format import format_columns
@@ -26,7 +25,7 @@ def run(argv: list[str]) -> int:
     args = parser.parse(argv)
     names = [args.ALGO] if args.ALGO else list(ALGOS)
     if args.json:
-        print(json.dumps({name: _facts(name) for name in names}))
+        print_json({name: _facts(name) for name in names})
     elif args.ALGO:
         entry = ALGOS.get(args.ALGO)
         print(f"{args.ALGO}: {entry.summary}\n")

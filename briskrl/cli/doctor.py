@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from briskrl.cli.flags import Parser
+from briskrl.cli.output import drawing, optional, print_json
 from briskrl.cli.targets import find_folder
 from briskrl.core.config import to_toml
 from briskrl.core.errors import BriskError, ConfigError
+from briskrl.core.format import escape_controls
 from briskrl.core.registry import load_from_checkout
 from briskrl.training.config import TrainConfig
 
@@ -197,7 +198,8 @@ def _apply(
     if proof.gain is None or proof.gain.factor <= 1:
         note = "the changes together are not faster, so no config was written"
     else:
-        Path(args.out).write_text(to_toml(replace(changed(config, advised.changes), run_dir=None)))
+        advised_config = replace(changed(config, advised.changes), run_dir=None)
+        Path(args.out).write_text(to_toml(advised_config), encoding="utf-8")
         note = f"written: {args.out}; train with it: brisk train --config {args.out}"
     return replace(report, proof=proof, notes=(*report.notes, note))
 
@@ -206,9 +208,9 @@ def _print_report(report: Report, args: argparse.Namespace) -> int:
     if args.html:
         from briskrl.doctor.report.html import as_html
 
-        Path(args.html).write_text(as_html(report))
+        Path(args.html).write_text(as_html(report), encoding="utf-8")
     if args.json:
-        print(json.dumps(report.as_json(), allow_nan=False))
+        print_json(report.as_json())
     else:
         from briskrl.doctor.report.terminal import describe
 
@@ -223,18 +225,20 @@ class _Progress:
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
+        stream = optional(sys.stderr)
+        self._stream = drawing(stream) if self._live else stream
         self._last = ""
 
     def __call__(self, doing: str, done: float) -> None:
         """Show the activity if it has changed."""
-        line = f"{100 * done:3.0f} %  {doing}"
+        line = f"{100 * done:3.0f} %  {escape_controls(doing)}"
         if self._live:
-            print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[2K{line}", end="", file=self._stream, flush=True)
         elif doing != self._last:
-            print(line, file=sys.stderr, flush=True)
+            print(line, file=self._stream, flush=True)
         self._last = doing
 
     def close(self) -> None:
         """Clear the line."""
         if self._live:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+            print("\r\x1b[2K", end="", file=self._stream, flush=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from briskrl.cli.flags import Parser
+from briskrl.cli.output import print_json
 from briskrl.cli.tables import options
 from briskrl.core.config import field_defaults
 from briskrl.core.format import format_columns
@@ -26,7 +25,7 @@ def run(argv: list[str]) -> int:
     args = parser.parse(argv)
     names = [args.ENV] if args.ENV else list(ENVS)
     if args.json:
-        print(json.dumps({name: _facts(name) for name in names}))
+        print_json({name: _facts(name) for name in names})
     elif args.ENV:
         print(f"{args.ENV}: {ENVS.get(args.ENV).summary}\n")
         print(options(env_config_class(args.ENV)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
 from briskrl.cli.flags import Parser
+from briskrl.cli.output import print_json
 from briskrl.cli.targets import load_agent, parse_args
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(argv: list[str]) -> int:
 
     result = evaluate_agent(agent, episodes=options.episodes or EPISODES, seed=options.seed)
     if parsed.args.json:
-        print(json.dumps(result.as_json(), allow_nan=False))
+        print_json(result.as_json())
     else:
         print(f"{name} on {agent.env}: {result.episodes:,} episodes, seed {options.seed}")
         print(_format_result(result))
@@ -76,7 +76,7 @@ def _run_suite(agent: Agent, name: str, options: EvalOptions, *, as_json: bool) 
     assert options.suite is not None
     report = run_suite(agent, options.suite, episodes=options.episodes, seed=options.seed)
     if as_json:
-        print(json.dumps(report.as_json(), allow_nan=False))
+        print_json(report.as_json())
     else:
         print(f"{name} on {agent.env}: suite {options.suite}, seed {options.seed}")
         print(report.as_text())

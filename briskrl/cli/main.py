@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from briskrl.cli.output import StandardStreams
 from briskrl.core.errors import BriskError, nearest
 
 COMMANDS = {
@@ -38,12 +39,18 @@ examples:
   brisk play runs/NAME
 
 `brisk COMMAND --help` explains a command. Exit codes: 0 success, 2 invalid arguments or settings,
-1 any other error, 130 or 143 interrupted (a run in training has been saved)."""
+1 any other error, 130 or 143 interrupted (a run in training has been saved), 141 a reader of the
+output that has ended (a run in training continues)."""
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit code; `argv` defaults to the arguments of the process."""
     arguments = sys.argv[1:] if argv is None else argv
+    with StandardStreams() as streams:
+        return streams.exit_code(_run(arguments))
+
+
+def _run(arguments: list[str]) -> int:
     try:
         return _dispatch(arguments)
     except BriskError as error:
@@ -52,10 +59,19 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("brisk: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # The reader has ended (`brisk runs | head`); Python would print another error at exit.
-        sys.stderr.close()
-        return 141
+    except SystemExit as left:
+        # argparse leaves this way after printing a help text.
+        return left.code if isinstance(left.code, int) else 0
+    except UnicodeEncodeError as error:
+        # Python cannot name a file with such characters in the C locale.
+        if error.encoding == "utf-8":
+            raise
+        print(
+            f"brisk: The locale cannot represent {error.object!r} ({error.encoding}). "
+            "Set LC_ALL=C.UTF-8 or PYTHONUTF8=1.",
+            file=sys.stderr,
+        )
+        return 2
 
 
 def _dispatch(arguments: list[str]) -> int:

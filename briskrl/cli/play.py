@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from briskrl.cli.flags import Parser
+from briskrl.cli.output import drawing, escape_all_but_colors, is_lost
 from briskrl.cli.targets import load_agent, parse_args
 from briskrl.core.errors import BriskError, ConfigError
 
@@ -145,19 +146,25 @@ def _picture(env: Any, buffers: Any, action: Any) -> Any:
 
 def show(frames: Iterator[Frame], fps: float) -> None:
     """Animate the frames on a terminal; elsewhere print one after another."""
-    terminal = sys.stdout.isatty()
+    terminal, screen = sys.stdout.isatty(), drawing(sys.stdout)
     if terminal:
-        print("\x1b[2J", end="")
+        print("\x1b[2J", end="", file=screen)
     for frame in frames:
+        if is_lost(screen):
+            return
         if terminal:
-            picture = color_board(frame.picture) if frame.board else frame.picture
-            print(f"{HOME}{picture}{CLEAR_BELOW}", flush=True)
+            picture = color_board(frame.picture) if frame.board else _colored(frame.picture)
+            print(f"{HOME}{picture}{CLEAR_BELOW}", file=screen, flush=True)
             time.sleep(1 / fps)
         else:
-            print(frame.picture)
+            print(_colored(frame.picture), file=screen)
         if frame.ended is not None:
             print(frame.ended, flush=True)
             time.sleep(1.0 if terminal else 0.0)
+
+
+def _colored(picture: Any) -> str:
+    return escape_all_but_colors(str(picture))
 
 
 def color_board(board: str) -> str:

@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from briskrl.cli.output import drawing, optional, terminal_environ
 from briskrl.core.format import (
+    escape_controls,
     format_count,
     format_duration,
     format_percent,
@@ -75,14 +77,14 @@ class LiveReporter:
         from rich.console import Console
         from rich.live import Live
 
-        self._console = Console(file=stream, highlight=False)
+        self._console = Console(file=drawing(stream), highlight=False, _environ=terminal_environ())
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._title = ""
         self._best: float | None = None
 
     def on_start(self, info: RunInfo) -> None:
         """Keep the title of the panel, and print that the run is warming up."""
-        self._title = title(info)
+        self._title = escape_controls(title(info))
         self._print(WARMING_UP)
 
     def on_warmup(self, seconds: float) -> None:
@@ -110,7 +112,7 @@ class LiveReporter:
         self._live.stop()
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(escape_controls(text, keep="\n"), markup=False, soft_wrap=True)
 
     def _panel(self, progress: Progress) -> Any:
         from rich import box
@@ -247,4 +249,4 @@ def command_name() -> str:
 
 def progress_stream(*, as_json: bool) -> TextIO:
     """The stream for progress: standard output, or standard error if that prints JSON."""
-    return sys.stderr if as_json else sys.stdout
+    return optional(sys.stderr if as_json else sys.stdout)

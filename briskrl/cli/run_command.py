@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
+from briskrl.cli.output import print_json
 from briskrl.cli.progress import (
     LiveReporter,
     make_reporter,
@@ -29,13 +30,15 @@ def run_with_progress(work: Callable[[Reporter], RunResult], *, as_json: bool) -
     stream = progress_stream(as_json=as_json)
     reporter = make_reporter(stream)
     try:
-        result = work(reporter)
+        # What environments print is progress too, and must not end up beside the JSON object.
+        with redirect_stdout(stream):
+            result = work(reporter)
     finally:
         if isinstance(reporter, LiveReporter):
             reporter.close()
     print(summary(result, _evaluate(result, as_json=as_json)), file=stream, flush=True)
     if as_json:
-        print(json.dumps(result.as_json(), allow_nan=False), flush=True)
+        print_json(result.as_json())
     if result.stopped != "finished":
         print(resume_command(result), file=stream, flush=True)
     return EXIT_CODES[result.stopped]
@@ -47,4 +50,4 @@ def _evaluate(result: RunResult, *, as_json: bool) -> EvalResult | None:
         return None
     from briskrl.training.evaluate import evaluate
 
-    return evaluate(result.run_dir, episodes=EVAL_EPISODES, seed=0)
+    return evaluate(result.run_dir, episodes=EVAL_EPISODES, seed=0, trust=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from briskrl.cli.flags import Parser
+from briskrl.cli.output import print_json
 from briskrl.cli.run_files import CONFIG, META, STATUS, RunFiles
 from briskrl.cli.targets import RUNS, run_folders
 from briskrl.core.errors import RunFolderError
@@ -36,7 +36,7 @@ def run(argv: list[str]) -> int:
         raise RunFolderError(f"There is no folder {root}.")
     found = [describe_run(folder) for folder in run_folders(root)]
     if args.json:
-        print(json.dumps({"runs": found}))
+        print_json({"runs": found})
     elif found:
         print(_table(found))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import textwrap
@@ -11,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from briskrl.cli.flags import flag_name, show
+from briskrl.cli.output import print_json
 from briskrl.core.aliases import field_aliases
 from briskrl.core.config import field_defaults, field_docs
 from briskrl.core.format import format_columns, format_count, format_phases
@@ -35,7 +35,7 @@ def print_result(
         print(f"measuring, about {cpu_seconds:.0f} s of CPU ...", file=sys.stderr, flush=True)
     figures = measure()
     if as_json:
-        print(json.dumps(asdict(figures), allow_nan=False), flush=True)
+        print_json(asdict(figures))
     elif to_text is not None:
         print(to_text(figures), flush=True)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -13,12 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from briskrl.cli.flags import Parser, add_flags, show
+from briskrl.cli.output import drawing, optional, print_json, terminal_environ
 from briskrl.cli.progress import command_name
 from briskrl.cli.train import parse_args
 from briskrl.core.config import to_toml
 from briskrl.core.config_file import PARSERS
 from briskrl.core.errors import ConfigError
-from briskrl.core.format import format_columns, format_count, format_duration
+from briskrl.core.format import (
+    escape_controls,
+    format_columns,
+    format_count,
+    format_duration,
+)
 from briskrl.tuning.config import TuneConfig
 
 if TYPE_CHECKING:
@@ -73,7 +78,7 @@ def run(argv: list[str]) -> int:
     from briskrl.training.hooks import StopRequest
     from briskrl.tuning.run import tune
 
-    show_progress = _reporter(sys.stderr)
+    show_progress = _reporter(optional(sys.stderr))
     try:
         with StopRequest() as request:
             outcome = tune(
@@ -85,8 +90,10 @@ def run(argv: list[str]) -> int:
     finally:
         show_progress.close()
     _write(path, outcome, argv)
-    text = as_json(outcome, settings, path) if args.json else report(outcome, settings, path)
-    print(text, flush=True)
+    if args.json:
+        print_json(as_json(outcome, settings, path))
+    else:
+        print(report(outcome, settings, path), flush=True)
     return {"sigint": 130, "sigterm": 143, None: 0}[request.requested]
 
 
@@ -117,14 +124,14 @@ def report(outcome: Outcome, settings: TuneConfig, path: Path) -> str:
     return "\n".join(lines)
 
 
-def as_json(outcome: Outcome, settings: TuneConfig, path: Path) -> str:
+def as_json(outcome: Outcome, settings: TuneConfig, path: Path) -> dict[str, Any]:
     """The result as one JSON object."""
     gain = outcome.gain
     known = None if gain is None else asdict(gain)
     if known is not None and not known["high"] < float("inf"):
         known |= {"low": None, "high": None}
     findings = outcome.findings
-    values: dict[str, Any] = {
+    return {
         "proven": outcome.is_proven,
         "objective": settings.objective,
         "gain": known,
@@ -143,7 +150,6 @@ def as_json(outcome: Outcome, settings: TuneConfig, path: Path) -> str:
         "seconds": outcome.seconds,
         "out": str(path),
     }
-    return json.dumps(values, allow_nan=False)
 
 
 def _verdict(outcome: Outcome, settings: TuneConfig) -> str:
@@ -203,7 +209,7 @@ def _check_writable(path: Path, force: bool) -> None:
 
 def _write(path: Path, outcome: Outcome, argv: list[str]) -> None:
     gain = outcome.gain
-    header = f"# Made by: brisk tune {shlex.join(argv)}\n"
+    header = f"# Made by: brisk tune {escape_controls(shlex.join(argv))}\n"
     if gain is not None and outcome.is_proven:
         header += (
             f"# {gain.ratio:.2f} times as fast as its start on this machine ({gain.low:.2f} to "
@@ -257,8 +263,8 @@ class _Bar:
 
         self._bar = Bar(
             BarColumn(bar_width=24),
-            TextColumn("{task.description}"),
-            console=Console(file=stream, highlight=False),
+            TextColumn("{task.description}", markup=False),
+            console=Console(file=drawing(stream), highlight=False, _environ=terminal_environ()),
             transient=True,
         )
         self._task = self._bar.add_task("building and compiling", total=1.0)
@@ -266,7 +272,10 @@ class _Bar:
 
     def __call__(self, progress: Progress) -> None:
         self._bar.update(
-            self._task, completed=progress.fraction, description=_describe(progress), refresh=True
+            self._task,
+            completed=progress.fraction,
+            description=escape_controls(_describe(progress)),
+            refresh=True,
         )
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ def format_columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
     """Rows as aligned columns, two spaces apart; the last column is not padded."""
     if not rows:
         return ""
+    rows = [[escape_controls(cell) for cell in row] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -71,3 +72,18 @@ def format_figures(value: float) -> str:
 def strip_control_chars(text: str) -> str:
     """The text without terminal control characters; line breaks become spaces."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def escape_controls(text: str, keep: str = "") -> str:
+    r"""The text with an escape such as \x1b for every character that does not print.
+
+    Terminals act on control characters, so names and messages from files, environments and other
+    users pass through here before they are shown. The characters of `keep` stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

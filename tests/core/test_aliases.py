@@ -163,8 +163,7 @@ def test_an_alias_of_the_environment_works_in_a_stage_of_the_curriculum() -> Non
 
 @pytest.mark.parametrize("words", [["ppo"], ["dqn"]])
 def test_the_help_lists_all_aliases(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["train", "gym:CartPole-v1", "--algo", *words, "--help"])
+    assert main(["train", "gym:CartPole-v1", "--algo", *words, "--help"]) == 0
     listed = " ".join(capsys.readouterr().out.split())
     cls = PPOConfig if words == ["ppo"] else DQNConfig
     for alias in (*field_aliases(cls), *field_aliases(TrainConfig), *field_aliases(GymConfig)):
@@ -179,3 +178,22 @@ def test_constructors_stay_those_of_frozen_dataclasses(cls: Any) -> None:
     assert list(inspect.signature(cls).parameters) == [field.name for field in fields(cls)]
     with pytest.raises(TypeError, match="unexpected keyword"):
         cls(no_such_setting=1)
+
+
+@pytest.mark.parametrize(("cls", "algo", "alias", "case"), CASES, ids=IDS)
+def test_dataclasses_replace_accepts_aliases(
+    cls: type, algo: str, alias: str, case: tuple[str, Any]
+) -> None:
+    field, value = case
+    config = cls(gamma=0.5)
+    changed = replace(config, **{alias: value})
+    assert getattr(changed, field) == value != getattr(config, field)
+    assert changed.gamma == 0.5
+
+
+def test_dataclasses_replace_still_reports_conflicts_and_names_without_equivalent() -> None:
+    with pytest.raises(ConfigError, match="Conflicting values for update_steps"):
+        PPOConfig(n_steps=3, update_steps=4)
+    name = next(iter(names_without_equivalent(PPOConfig)))
+    with pytest.raises(ConfigError, match="has no exact equivalent"):
+        replace(PPOConfig(), **{name: 1})
