@@ -22,6 +22,9 @@ from briskrl.core.errors import BriskError, nearest
 SKIPPED = ("env_config", "algo_config", "curriculum")
 """Fields without a flag: tables, whose own fields have flags, or which only a file can hold."""
 
+TRUST = "import the Python modules that settings of other users name; this runs their code"
+"""Help of the flag --trust."""
+
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `BriskError` and suggests the nearest known flag."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from briskrl.cli.flags import Parser, parse_value
+from briskrl.cli.flags import TRUST, Parser, parse_value
 from briskrl.cli.targets import find_run
 from briskrl.core.config import Setting, build, field_hints
 from briskrl.training.config import TrainConfig
@@ -20,7 +20,7 @@ environment can save its state."""
 def run(argv: list[str]) -> int:
     """Continue a run."""
     parser = Parser("brisk resume", "Continue a run from its newest valid checkpoint.", EXAMPLES)
-    parser.usage = "brisk resume RUN [--steps INT] [--engine NAME] [--json]"
+    parser.usage = "brisk resume RUN [--steps INT] [--engine NAME] [--trust] [--json]"
     parser.add_argument("RUN", help="run folder, or its name under runs/")
     parser.add_argument(
         "--steps", metavar="INT", help="new total of transitions; default: as before"
@@ -28,8 +28,10 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "--engine",
         choices=("auto", "fused", "torch"),
-        help="engine to continue on; default: as before. Engines round differently",
+        help="what computes the networks from now on; default: as before. Engines round "
+        "differently, so a run that changes its engine is not repeatable to the bit",
     )
+    parser.add_argument("--trust", action="store_true", help=TRUST)
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     args = parser.parse(argv)
     folder = find_run(args.RUN)
@@ -38,7 +40,9 @@ def run(argv: list[str]) -> int:
     from briskrl.training.loop import resume
 
     return run_with_progress(
-        lambda reporter: resume(folder, steps=steps, engine=args.engine, reporter=reporter),
+        lambda reporter: resume(
+            folder, steps=steps, engine=args.engine, trust=args.trust, reporter=reporter
+        ),
         as_json=args.json,
     )
 

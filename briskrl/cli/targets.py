@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from briskrl.cli.flags import Parser, add_flags, flag_layer
+from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer
 from briskrl.core.config import config_error, try_build
 from briskrl.core.errors import ConfigError, RunFolderError, nearest
 from briskrl.envs.registry import ENVS
@@ -115,6 +115,7 @@ def parse_args(parser: Parser, argv: list[str], options: type) -> ParsedArgs:
     """
     text = "run folder (or its name under runs/), or an environment"
     parser.add_argument("TARGET", metavar="RUN|ENV", help=text)
+    parser.add_argument("--trust", action="store_true", help=TRUST)
     add_flags(parser, options)
     target = _target(parser, argv)
     classes = {"": options}
@@ -148,7 +149,7 @@ def load_agent(parsed: ParsedArgs, player: str, seed: int) -> tuple[Agent, str]:
             raise ConfigError(
                 f"--player {player} is for environments; {parsed.target} has its own policy."
             )
-        return load_policy(parsed.target), str(parsed.target)
+        return load_policy(parsed.target, trust=parsed.args.trust), str(parsed.target)
     env, config = parsed.target, parsed.env_config
     players = ENVS.get(env).players
     if player == "auto":

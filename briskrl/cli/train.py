@@ -7,11 +7,13 @@ only finds out which environment and algorithm are selected; the second pass kno
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
+from pathlib import Path
 
 from briskrl.algos.registry import ALGOS
-from briskrl.cli.flags import Parser, add_flags, clashes, flag_layer
+from briskrl.cli.flags import TRUST, Parser, add_flags, clashes, flag_layer
+from briskrl.cli.output import print_json
+from briskrl.core.aliases import resolve_aliases
 from briskrl.core.config import Setting, build, to_dict, to_toml
 from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import BriskError, ConfigError
@@ -19,11 +21,12 @@ from briskrl.core.format import format_columns
 from briskrl.envs.registry import ENVS
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import algo_config_class, env_config_class, resolve
+from briskrl.training.trust import check_trusted, modules_of, modules_of_run
 
 OWN = "own"
 """Section of a command's own flags, for commands that also take the flags of training."""
 
-RESERVED = ("--help", "--config", "--print-config", "--json")
+RESERVED = ("--help", "--config", "--trust", "--print-config", "--json")
 """Flags of the command itself; no config class may use them."""
 
 EXAMPLES = """\
@@ -55,7 +58,10 @@ def run(argv: list[str]) -> int:
     """Train, or print the merged settings."""
     config, args = parse_args(argv)
     if args.print_config:
-        print(json.dumps(to_dict(config)) if args.json else to_toml(config).rstrip("\n"))
+        if args.json:
+            print_json(to_dict(config))
+        else:
+            print(to_toml(config).rstrip("\n"))
         return 0
     from briskrl.cli.run_command import run_with_progress
     from briskrl.training.loop import train
@@ -87,7 +93,26 @@ def parse_args(
         named = flags.values.setdefault("env", Setting(args.ENV, "ENV"))
         if named.value != args.ENV:
             raise ConfigError(f"Two environments: {args.ENV!r} and --env {named.value!r}.")
-    return resolve([*selection.files, flags]), args
+    config = resolve([*selection.files, flags])
+    _check_files(args, config, flags)
+    return config, args
+
+
+def _check_files(args: argparse.Namespace, config: TrainConfig, flags: Layer) -> None:
+    """Check that modules are named by flags, or by files that are only ours.
+
+    Raises:
+        ConfigError: A file that others can change names one.
+    """
+    cls = type(config.env_config)
+    given, _ = resolve_aliases(cls, flags.table("env_config"))
+    by_flags = {
+        *given.get("packages", Setting(())).value,
+        *modules_of(flags.values.get("env", Setting("")).value, build(cls, {})),
+    }
+    others = [module for module in modules_of_run(config) if module not in by_flags]
+    paths = [Path(name) for name in args.config]
+    check_trusted(paths, others, trust=args.trust, hint=" or name them with --import")
 
 
 def _select(argv: list[str], own: type | None) -> Selection:
@@ -169,6 +194,7 @@ def _add_own(parser: Parser) -> None:
         metavar="FILE",
         help="read settings from a .toml, .json or .yaml file; may be repeated",
     )
+    parser.add_argument("--trust", action="store_true", help=TRUST)
     parser.add_argument(
         "--print-config", action="store_true", help="print the merged settings as TOML and exit"
     )

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -27,6 +28,7 @@ from briskrl.envs.make import make_env
 from briskrl.envs.registry import ENVS
 from briskrl.training.resolve import algo_config_class, env_config
 from briskrl.training.storage.run_dir import RunDir
+from briskrl.training.trust import check_trusted, modules_of
 
 LARGEST_SHAPE = 1 << 20
 """Numbers of an observation along one axis."""
@@ -71,13 +73,19 @@ class Agent:
     env_config: object
 
 
-def load_policy(run_dir: str | Path) -> Agent:
+def load_policy(run_dir: str | Path, *, trust: bool = False) -> Agent:
     """Load the newest policy of a run, with the environment that it was trained in.
+
+    Args:
+        run_dir: The run folder.
+        trust: Import the modules that the run names even if other users can change its folder.
 
     Raises:
         RunFolderError: There is no run, or it has not saved a policy yet.
+        ConfigError: The run names modules to import, others can change it, and `trust` is False.
     """
-    state, about = RunDir.open(Path(run_dir)).load_policy_files()
+    folder = RunDir.open(Path(run_dir))
+    state, about = folder.load_policy_files()
     try:
         obs, algo = about["obs"], str(about["algo"])
         shape = tuple(whole({"shape": size}, "shape", LARGEST_SHAPE) for size in obs["shape"])
@@ -88,17 +96,25 @@ def load_policy(run_dir: str | Path) -> Agent:
             state.arrays,
         )
         env = str(about["env"])
-        return Agent(policy, env, env_config(env, **about["env_config"]))
+        agent = Agent(policy, env, env_config(env, **about["env_config"]))
     except MALFORMED as error:
         raise RunFolderError(
             f"The policy of {run_dir} does not fit the network that its settings describe: "
             f"{short(str(error))}. Another version of briskrl may have written it."
         ) from error
+    check_trusted(
+        chain([folder.path], folder.path.rglob("*")),
+        modules_of(agent.env, agent.env_config),
+        trust=trust,
+    )
+    return agent
 
 
-def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0) -> EvalResult:
-    """Evaluate the newest policy of a run over `episodes` episodes; see `play_games`."""
-    return evaluate_agent(load_policy(run_dir), episodes=episodes, seed=seed)
+def evaluate(
+    run_dir: str | Path, *, episodes: int = 100, seed: int = 0, trust: bool = False
+) -> EvalResult:
+    """Evaluate the newest policy of a run; see `load_policy` and `play_games`."""
+    return evaluate_agent(load_policy(run_dir, trust=trust), episodes=episodes, seed=seed)
 
 
 def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
