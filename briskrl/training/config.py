@@ -60,6 +60,15 @@ class TrainConfig:
         "total_episodes": "episodes",
         "n_envs": "num_envs",
     }
+    # Fields that may differ when a run is resumed; see `briskrl.training.config_changes`.
+    RESUME_MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("steps", "episodes", "max_episodes"),
+            *("threads", "device", "engine", "compile", "warmup"),
+            *("run_dir", "checkpoint_steps", "checkpoint_seconds", "keep_checkpoints"),
+            *("log_seconds", "tensorboard"),
+        }
+    )
 
     env: str = "snake"
     """Environment; `brisk envs` lists them."""
@@ -85,8 +94,8 @@ class TrainConfig:
     device: Literal["auto", "cpu", "cuda", "mps"] = "cpu"
     """Device of the networks; auto takes an accelerator if there is one."""
     engine: Literal["auto", "fused", "torch"] = "auto"
-    """Engine of the networks: torch, or the fused CPU engine for networks of dense layers. auto
-    takes the fused engine where it can be used and is faster in the warm-up."""
+    """What computes the networks: torch, or fused, our compiled CPU code for networks of dense
+    layers. auto measures both in the warm-up and takes the faster one."""
     amp: bool = False
     """Automatic mixed precision for updates: float16 on CUDA, bfloat16 elsewhere."""
     compile: bool = False

@@ -12,6 +12,7 @@ from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError, StorageError
 from briskrl.envs.external import GIVEN, adapt
 from briskrl.training.config import TrainConfig
+from briskrl.training.config_changes import check_unchanged
 from briskrl.training.hooks import CheckpointHook, Hook, ReportHook, StopRequest
 from briskrl.training.pretrain import pretrain
 from briskrl.training.recorder import RunRecorder
@@ -21,6 +22,7 @@ from briskrl.training.storage.atomic_files import replace as replace_file
 from briskrl.training.storage.atomic_files import storage_errors
 from briskrl.training.storage.run_dir import RunDir, check_not_taken
 from briskrl.training.trainer import Trainer
+from briskrl.training.trust import check_trusted, modules_of_run
 from briskrl.training.warmup import warm_up
 
 
@@ -76,6 +78,7 @@ def resume(
     env: Any = None,
     steps: int | None = None,
     engine: Literal["auto", "fused", "torch"] | None = None,
+    trust: bool = False,
     reporter: Reporter | None = None,
     hooks: Sequence[Hook] = (),
 ) -> RunResult:
@@ -86,17 +89,23 @@ def resume(
         env: The vector environment, if the run was started with one.
         steps: A new total budget of transitions, to train a finished run further.
         engine: The engine to continue with; switching engines changes the rounding.
+        trust: Import the modules that the run names even if other users can change its folder.
         reporter: Receives progress.
         hooks: Called between iterations, after the built-in ones.
 
     Raises:
         RunFolderError: There is no run or no usable checkpoint, or another process writes to it.
-        ConfigError: The run has already reached its budget.
+        ConfigError: The run has already reached its budget, its config.toml has changed in a way
+            that does not fit the saved state, or it names modules and is not trusted.
         StorageError: The run folder cannot be written at the beginning or at the end.
     """
     with RunDir.open(Path(run_dir)).lock() as folder:
         folder.check_checkpoints()
         config = load_config(folder.config_path)
+        check_trusted([folder.path, folder.config_path], modules_of_run(config), trust=trust)
+        recorded = folder.read_meta().get("config")
+        if isinstance(recorded, dict):
+            check_unchanged(config, recorded, folder.config_path)
         if steps is not None:
             config = replace(config, steps=steps)
         if engine is not None:

@@ -135,6 +135,7 @@ class RunRecorder:
             seed=config.seed,
             threads=config.num_threads,
             exactness="bit-exact" if exact else "not bit-exact: env",
+            config=to_dict(config),
         )
         self._warmup_s = warmup_s
         self._stage = self.trainer.curriculum.stage

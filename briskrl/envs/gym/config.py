@@ -19,6 +19,11 @@ class GymConfig:
 
     ALIASES: ClassVar[AliasTable] = {"import": "packages", "max_episode_steps": "max_steps"}
 
+    # Fields that may differ when a run is resumed: how environments are stepped, not which.
+    RESUME_MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
+        {"backend", "workers", "min_ready", "env_timeout", "on_env_error", "packages"}
+    )
+
     backend: Literal["auto", "compiled", "sync", "process", "async", "vector"] = "auto"
     """sync steps one environment after another in this process; process uses worker processes in
     lockstep; async uses worker processes and trains on whichever environments are ready; compiled
@@ -30,7 +35,8 @@ class GymConfig:
     min_ready: Annotated[int, Meta(ge=0)] = 0
     """Environments that must be ready before the async backend continues; 0 means half of them."""
     env_timeout: Annotated[float, Meta(gt=0)] = 60.0
-    """Seconds after which an environment in a worker counts as stuck."""
+    """Seconds after which an environment counts as stuck: in a worker in any call, in this process
+    while it is made and tested."""
     on_env_error: Literal["stop", "respawn"] = "stop"
     """If an environment in a worker fails: stop, or truncate its episode and replace it."""
     max_steps: Annotated[int, Meta(ge=1)] | None = None
@@ -41,6 +47,11 @@ class GymConfig:
     """Keyword arguments for gymnasium.make: JSON, or comma-separated key=value pairs."""
     packages: tuple[str, ...] = ()
     """Packages to import first, because they register environments."""
+
+    def modules(self, env: str) -> tuple[str, ...]:
+        """The modules that are imported for the environment `env`, as in gym:module:Id."""
+        prefix = env.partition(":")[2].rpartition(":")[0]
+        return (*self.packages, *filter(None, [prefix]))
 
     def for_evaluation(self) -> GymConfig:
         """These settings with a backend in which every episode depends only on its own seed."""

@@ -1,0 +1,69 @@
+"""Changes of a run's config.toml between two sessions: which a resume accepts.
+
+A config class lists the fields that may change in `RESUME_MAY_CHANGE`. They decide how long, how
+fast and with which records a run trains. All others decide what is trained, and the saved state was
+made with them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import reprlib
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from briskrl.core.config import field_defaults, to_dict
+from briskrl.core.errors import ConfigError
+from briskrl.training.config import TrainConfig
+from briskrl.training.resolve import TABLES
+
+
+def may_change(cls: type) -> Collection[str]:
+    """The fields of a config class that may change before a resume."""
+    fields: Collection[str] = getattr(cls, "RESUME_MAY_CHANGE", ())
+    return fields
+
+
+def check_unchanged(config: TrainConfig, recorded: Mapping[str, Any], path: Path) -> None:
+    """Check that the config of a run is the one that its last session recorded.
+
+    Args:
+        config: The config as it is in the file.
+        recorded: `to_dict` of the config of the last session.
+        path: The file, for the message.
+
+    Raises:
+        ConfigError: A setting differs that may not change; the message names all of them.
+    """
+    changes = list(_changes(config, recorded))
+    if changes:
+        raise ConfigError(
+            f"{path} has changed since the run was last trained: {', '.join(changes)}. The saved "
+            "state was made with the old settings, so change them back, or train a new run with "
+            f"`brisk train --config {path} --run-dir NEW`."
+        )
+
+
+def _changes(config: TrainConfig, recorded: Mapping[str, Any]) -> Iterator[str]:
+    yield from _differences(config, recorded, "")
+    for table in TABLES:
+        nested, before = getattr(config, table), recorded.get(table)
+        same_class = recorded.get("env" if table == "env_config" else "algo") == getattr(
+            config, "env" if table == "env_config" else "algo"
+        )
+        # Settings of another environment or algorithm have nothing in common with the old ones.
+        if same_class and dataclasses.is_dataclass(nested) and isinstance(before, Mapping):
+            yield from _differences(nested, before, f"{table}.")
+
+
+def _differences(config: Any, recorded: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """The fields of one config object that differ and may not change."""
+    values, defaults = to_dict(config), field_defaults(type(config))
+    fixed = set(defaults) - set(may_change(type(config))) - set(TABLES)
+    for name in sorted(fixed):
+        now, before = values.get(name), recorded.get(name)
+        # A setting that an older version did not have is missing; unset ones are missing too.
+        is_new = before is None and defaults[name] is not None
+        if now != before and not is_new:
+            yield f"{prefix}{name} = {reprlib.repr(now)} (was {reprlib.repr(before)})"
