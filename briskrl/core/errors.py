@@ -48,7 +48,7 @@ class EnvStepError(BriskError):
 
 
 class EnvWorkerError(BriskError):
-    """A worker process died, or one of its environments does not respond."""
+    """A worker process died, or an environment does not respond."""
 
     exit_code = 1
 

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.core.cpu import usable_cores
-from briskrl.core.errors import ConfigError
+from briskrl.core.errors import ConfigError, EnvWorkerError
 from briskrl.core.spec import EnvSpec
 from briskrl.envs.base import VecEnv
 from briskrl.envs.gym.compiled.registry import find_compiled, make_compiled
 from briskrl.envs.gym.config import GymConfig
+from briskrl.envs.gym.deadline import Deadline
 from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
+from briskrl.envs.gym.returned import InvalidReturnError, to_flags, unpack_step
 from briskrl.envs.gym.sync import GymSyncEnv
 from briskrl.envs.gym.vector import adapt_vector
 
@@ -171,11 +173,14 @@ def measure(factory: EnvFactory) -> Costs:
     """Measure steps with random actions, on an instance that is then closed."""
     env = factory.make()
     try:
-        env.reset(seed=0)
-        seconds, waited = _times(env, factory.max_steps)
+        with factory.deadline("cannot be used: a step or reset") as deadline:
+            env.reset(seed=0)
+            seconds, waited = _times(env, factory.max_steps, deadline)
         return Costs(_without_largest(seconds), waited)
-    except ConfigError:
+    except (ConfigError, EnvWorkerError):
         raise
+    except InvalidReturnError as error:
+        raise ConfigError(f"gym:{factory.id} returned {error}.") from error
     except Exception as error:
         raise ConfigError(f"gym:{factory.id} raised {type(error).__name__}: {error}") from error
     finally:
@@ -198,19 +203,21 @@ def check_render_mode(factory: EnvFactory, render_mode: str) -> None:
         )
 
 
-def _times(env: GymEnv, limit: int | None) -> tuple[NDArray[np.float64], bool]:
+def _times(env: GymEnv, limit: int | None, deadline: Deadline) -> tuple[NDArray[np.float64], bool]:
     """Seconds of each step, and whether most of them were spent waiting."""
     space = copy.deepcopy(env.action_space)
     space.seed(0)
     actions = [space.sample() for _ in range(MAX_STEPS + 1)]
-    env.step(actions[-1])
+    deadline.restart()
+    unpack_step(env.step(actions[-1]))
     times, length = [], 1
     start = _Clock.now()
     for action in actions[:-1]:
+        deadline.restart()
         before = _Clock.now()
-        _, _, terminated, truncated, _ = env.step(action)
+        _, _, terminated, truncated, _ = unpack_step(env.step(action))
         length += 1
-        if terminated or truncated or length == limit:
+        if any(to_flags(terminated, truncated)) or length == limit:
             env.reset()
             length = 0
         after = _Clock.now()

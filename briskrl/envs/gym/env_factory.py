@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import copy
 import difflib
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec as Registration
 
-from briskrl.core.errors import ConfigError
+from briskrl.core.errors import ConfigError, EnvWorkerError
 from briskrl.core.spec import EnvSpec
 from briskrl.envs.gym.actions import ActionConverter, make_action_converter
 from briskrl.envs.gym.config import GymConfig
+from briskrl.envs.gym.deadline import Deadline
+from briskrl.envs.gym.returned import unpack_reset
 from briskrl.envs.gym.spaces import ObsConverter, make_obs_converter
 from briskrl.envs.gym_ids import register_envs
 
@@ -27,6 +30,17 @@ class EnvFactory:
 
     id: str
     config: GymConfig = field(default_factory=GymConfig)
+    has_deadline: bool = True
+    """Whether `make` ends constructors that hang; those in workers are watched by the trainer."""
+
+    def for_worker(self) -> EnvFactory:
+        """This factory for a worker process."""
+        return replace(self, has_deadline=False)
+
+    def deadline(self, what: str) -> Deadline:
+        """A deadline for calls into an instance; `what` continues "gym:ID" in the message."""
+        seconds = self.config.env_timeout if self.has_deadline else math.inf
+        return Deadline(seconds, f"gym:{self.id} {what}")
 
     def make(self, render_mode: str | None = None) -> GymEnv:
         """A new instance without Gymnasium's checking and time-limit wrappers.
@@ -36,6 +50,7 @@ class EnvFactory:
 
         Raises:
             ConfigError: The id is unknown, or the environment cannot be made with these settings.
+            EnvWorkerError: Its constructor takes longer than env_timeout.
         """
         registered = self._registration()
         if registered.entry_point is None:
@@ -49,8 +64,12 @@ class EnvFactory:
         arguments = dict(self.config.env_args)
         if render_mode is not None:
             arguments["render_mode"] = render_mode
+        self._import_entry_point(registered.entry_point)
         try:
-            return gymnasium.make(registered, disable_env_checker=True, **arguments)
+            with self.deadline("cannot be made: its constructor"):
+                return gymnasium.make(registered, disable_env_checker=True, **arguments)
+        except EnvWorkerError:
+            raise
         except Exception as error:
             raise self._make_error(error) from error
 
@@ -66,15 +85,27 @@ class EnvFactory:
                 f"gym:{self.id} has no vector version of its own. "
                 "Use --backend sync, process or async, or leave the choice to auto."
             )
+        self._import_entry_point(registered.vector_entry_point)
         try:
-            return gymnasium.make_vec(
-                registered,
-                num_envs=num_envs,
-                vectorization_mode="vector_entry_point",
-                **self.config.env_args,
-            )
+            with self.deadline("cannot be made: its constructor"):
+                return gymnasium.make_vec(
+                    registered,
+                    num_envs=num_envs,
+                    vectorization_mode="vector_entry_point",
+                    **self.config.env_args,
+                )
+        except EnvWorkerError:
+            raise
         except Exception as error:
             raise self._make_error(error) from error
+
+    def _import_entry_point(self, entry_point: Any) -> None:
+        """Import the module of an environment before its deadline begins; imports may be slow."""
+        if isinstance(entry_point, str):
+            try:
+                import_module(entry_point.partition(":")[0])
+            except Exception as error:
+                raise self._make_error(error) from error
 
     @property
     def entry_point(self) -> Any:
@@ -146,10 +177,16 @@ class EnvFactory:
         if env.has_wrapper_attr("action_masks"):
             return True
         try:
-            _, info = env.reset(seed=0)
+            with self.deadline("cannot be used: its first reset"):
+                result = env.reset(seed=0)
+        except EnvWorkerError:
+            raise
         except Exception as error:
             raise self._make_error(error) from error
-        return "action_mask" in info
+        try:
+            return "action_mask" in unpack_reset(result)[1]
+        except ValueError as error:
+            raise ConfigError(f"gym:{self.id} returned {error}.") from error
 
     def _make_error(self, error: Exception) -> ConfigError:
         # Gymnasium's own message names the extra to install.

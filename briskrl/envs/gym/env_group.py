@@ -8,7 +8,7 @@ It is written for speed: a step of CartPole costs little more than the environme
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,9 +20,20 @@ from briskrl.core.types import Array, Bools, StepBuffers
 from briskrl.envs.gym import snapshot
 from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
 from briskrl.envs.gym.episode_records import EpisodeRows
+from briskrl.envs.gym.returned import (
+    NUMBERS,
+    check_info,
+    to_flag,
+    to_flags,
+    to_reward,
+    unpack_reset,
+    unpack_step,
+)
 from briskrl.envs.gym.snapshot import EnvState
 
 LARGEST = float(np.finfo(np.float32).max)
+FALSE: Any = np.False_
+"""NumPy's bools are single objects, as Python's are."""
 SEEDS = 2**31
 """Seeds of environments are below this, because many accept no larger ones."""
 
@@ -138,20 +149,28 @@ class EnvGroup:
             return False
         convert = self._convert
         try:
-            obs, reward, terminated, truncated, info = self._steps[k](
-                action if convert is None else convert(action)
-            )
-            reward = float(reward)
+            result = self._steps[k](action if convert is None else convert(action))
         except Exception as error:
             raise self._error(k, "raised in step", error) from error
+        try:
+            obs, reward, terminated, truncated, info = result
+            if type(reward) is not float:
+                reward = float(reward) if type(reward) in NUMBERS else to_reward(reward)
+            # The cheapest comparisons find the common case, an episode that continues.
+            if (terminated is not False and terminated is not FALSE) or (
+                truncated is not False and truncated is not FALSE
+            ):
+                terminated, truncated = to_flags(terminated, truncated)
+        except (TypeError, ValueError) as error:
+            raise self._invalid_step(k, result, error) from error
         if not -LARGEST <= reward <= LARGEST:
             raise self._error(k, f"returned the reward {reward}")
         length = self._lengths[k] + 1
         self._reward[k] = reward
         if terminated or truncated or length >= self._limit:
             self._end(k, length, self._returns[k] + reward, obs, info)
-            self._terminated[k] = ended = bool(terminated)
-            self._truncated[k] = not ended
+            self._terminated[k] = terminated
+            self._truncated[k] = not terminated
             return True
         self._lengths[k] = length
         self._returns[k] += reward
@@ -218,19 +237,33 @@ class EnvGroup:
         episode = self._lengths[k], self._returns[k]
         return EnvState(state, self._seeds[k], *episode, self._held[k]).to_text()
 
+    def _invalid_step(self, k: int, result: Any, error: Exception) -> EnvStepError:
+        try:
+            unpack_step(result)
+        except ValueError as wrong_count:
+            return self._error(k, "returned", wrong_count)
+        return self._error(k, "returned", error)
+
     def _begin(self, k: int, seed: int | None) -> None:
         try:
-            obs, info = self.envs[k].reset(seed=seed)
+            result = self.envs[k].reset(seed=seed)
         except Exception as error:
             raise self._error(k, "raised in reset", error) from error
+        try:
+            obs, info = unpack_reset(result)
+        except ValueError as error:
+            raise self._error(k, "returned", error) from error
         self._lengths[k], self._returns[k] = 0, 0.0
         self._held[k] = False
         self._observe(k, obs, info, self._obs, self.buffers.mask)
 
-    def _end(self, k: int, length: int, returns: float, obs: Any, info: dict[str, Any]) -> None:
+    def _end(self, k: int, length: int, returns: float, obs: Any, info: Mapping[str, Any]) -> None:
         """Write the statistics and last observation of an ended episode and begin the next one."""
         self.episode.returns[k], self.episode.steps[k] = returns, length
-        self.episode.won[k] = bool(info.get("is_success", False))
+        try:
+            self.episode.won[k] = to_flag('"is_success"', check_info(info).get("is_success", False))
+        except ValueError as error:
+            raise self._error(k, "returned", error) from error
         self._observe(k, obs, info, self._final, self.buffers.final_mask)
         if self._hold:
             self._held[k] = True
@@ -239,7 +272,7 @@ class EnvGroup:
         self._begin(k, None)
 
     def _observe(
-        self, k: int, obs: Any, info: dict[str, Any], rows: Rows, mask: Bools | None
+        self, k: int, obs: Any, info: Mapping[str, Any], rows: Rows, mask: Bools | None
     ) -> None:
         """Write one observation to row k, and its action mask if there is one."""
         row, flat = rows[k]
@@ -258,14 +291,20 @@ class EnvGroup:
         if row.dot(self._zeros) != 0.0:
             raise self._error(k, "returned an observation that is not finite")
 
-    def _write_mask(self, k: int, info: dict[str, Any], mask: Bools) -> None:
+    def _write_mask(self, k: int, info: Mapping[str, Any], mask: Bools) -> None:
         action_masks = self._masks[k]
-        legal = info.get("action_mask") if action_masks is None else action_masks()
+        try:
+            legal = info.get("action_mask") if action_masks is None else action_masks()
+            array = np.asarray(legal)
+        except Exception as error:
+            raise self._error(k, "raised in its action mask", error) from error
         row = mask[k]
-        if legal is None or np.size(legal) != row.size:
-            got = "no action_mask" if legal is None else f"an action_mask of {np.size(legal)}"
+        if legal is None or array.size != row.size:
+            got = "no action_mask" if legal is None else f"an action_mask of {array.size}"
             raise self._error(k, f"returned {got} for {row.size} actions")
-        row[:] = np.asarray(legal).reshape(-1)
+        if array.dtype.kind not in "biuf":
+            raise self._error(k, f"returned an action_mask of dtype {array.dtype}")
+        row[:] = array.reshape(-1)
 
     def _error(self, k: int, what: str, error: Exception | None = None) -> EnvStepError:
         index = self.first + k

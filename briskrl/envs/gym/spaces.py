@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,14 @@ from gymnasium import Space, spaces
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec
 from briskrl.core.types import Array
+from briskrl.envs.gym.returned import check_numbers, show
 
 Write = Callable[[Any, Array], None]
 """write(value, row): write one observation to a row of the batch; ValueError if the observation is
 not in the space."""
+
+Check = Callable[[Any, tuple[int, ...]], Array]
+"""check(value, shape): the value as an array of this shape; ValueError if it is not one."""
 
 UNBOUNDED = float(np.finfo(np.float32).max)
 """Bound of an unbounded space: saved policies describe their spaces as JSON, without infinity."""
@@ -66,14 +71,32 @@ def make_obs_converter(space: Space[Any], source: str = "") -> ObsConverter:
 
 
 def check_shape(value: Any, shape: tuple[int, ...]) -> Array:
-    """The value as an array of exactly this shape.
+    """The value as an array of real numbers of exactly this shape.
 
     Raises:
-        ValueError: It has another shape.
+        ValueError: It has another shape, or holds something else.
     """
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"the observation {show(value)}, which is not an array") from None
     if array.shape != shape:
         raise ValueError(f"an observation of shape {array.shape} instead of {shape}")
+    check_numbers(array)
+    return array
+
+
+def check_bytes(value: Any, shape: tuple[int, ...]) -> Array:
+    """The value as an array of this shape whose numbers fit into uint8.
+
+    Raises:
+        ValueError: It has another shape or other numbers.
+    """
+    array = check_shape(value, shape)
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype.kind == "f" or (array.size and (array.min() < 0 or array.max() > 255)):
+        raise ValueError(f"an observation of {array.dtype}, whose numbers do not fit into uint8")
     return array
 
 
@@ -90,13 +113,16 @@ def _array_converter(space: spaces.Box) -> ObsConverter:
     dtype = np.uint8 if space.dtype == np.uint8 else np.float32
     low, high = box_bounds(space)
     shape = space.shape
+    check = check_bytes if dtype == np.uint8 else check_shape
     if len(shape) != 3:
-        write = _write_box(shape)
+        write = _write_box(shape, space.dtype, check)
         return ObsConverter(ArraySpec.of((prod(shape),), dtype, low, high), write)
     if not _channels_last(shape):
-        return ObsConverter(ArraySpec.of(shape, dtype, low, high), _write_planes(shape, (0, 1, 2)))
+        write = _write_planes(shape, check, (0, 1, 2))
+        return ObsConverter(ArraySpec.of(shape, dtype, low, high), write)
     planes = (shape[2], shape[0], shape[1])
-    return ObsConverter(ArraySpec.of(planes, dtype, low, high), _write_planes(shape, (2, 0, 1)))
+    write = _write_planes(shape, check, (2, 0, 1))
+    return ObsConverter(ArraySpec.of(planes, dtype, low, high), write)
 
 
 def _channels_last(shape: tuple[int, ...]) -> bool:
@@ -104,25 +130,26 @@ def _channels_last(shape: tuple[int, ...]) -> bool:
     return shape[2] <= 4 or shape[2] < shape[0]
 
 
-def _write_planes(shape: tuple[int, ...], order: tuple[int, int, int]) -> Write:
+def _write_planes(shape: tuple[int, ...], check: Check, order: tuple[int, int, int]) -> Write:
     def write(value: Any, row: Array) -> None:
-        row[...] = check_shape(value, shape).transpose(order)
+        row[...] = check(value, shape).transpose(order)
 
     return write
 
 
-def _write_box(shape: tuple[int, ...]) -> Write:
+def _write_box(shape: tuple[int, ...], dtype: Any, check: Check = check_shape) -> Write:
     if len(shape) == 1:
 
         def write(value: Any, row: Array) -> None:
-            if type(value) is not np.ndarray or value.shape != shape:
-                value = check_shape(value, shape)
+            # Every dtype of NumPy is one object, so this is the cheapest comparison.
+            if type(value) is not np.ndarray or value.shape != shape or value.dtype is not dtype:
+                value = check(value, shape)
             row[:] = value
 
         return write
 
     def write_flat(value: Any, row: Array) -> None:
-        row[:] = check_shape(value, shape).reshape(-1)
+        row[:] = check(value, shape).reshape(-1)
 
     return write_flat
 
@@ -135,7 +162,7 @@ def _leaf(space: Space[Any], name: str) -> _Leaf:
     if isinstance(space, spaces.MultiDiscrete):
         return _multi_discrete_leaf(space)
     if isinstance(space, spaces.MultiBinary):
-        return _Leaf(prod(space.shape), 0.0, 1.0, _write_box(space.shape))
+        return _Leaf(prod(space.shape), 0.0, 1.0, _write_box(space.shape, space.dtype))
     if isinstance(space, spaces.Dict):
         return _concat((key, _leaf(part, f"{name}[{key!r}]")) for key, part in space.items())
     if isinstance(space, spaces.Tuple):
@@ -155,7 +182,7 @@ def _box_leaf(space: spaces.Box, name: str) -> _Leaf:
             "yourself."
         )
     low, high = box_bounds(space)
-    return _Leaf(prod(space.shape), low, high, _write_box(space.shape))
+    return _Leaf(prod(space.shape), low, high, _write_box(space.shape, space.dtype))
 
 
 def _discrete_leaf(space: spaces.Discrete, name: str) -> _Leaf:
@@ -167,9 +194,12 @@ def _discrete_leaf(space: spaces.Discrete, name: str) -> _Leaf:
         )
 
     def write(value: Any, row: Array) -> None:
-        choice = int(value) - start
+        try:
+            choice = index(value) - start
+        except TypeError:
+            choice = -1
         if not 0 <= choice < choices:
-            raise ValueError(f"the observation {value!r}, which is not in {space}")
+            raise ValueError(f"the observation {show(value)}, which is not in {space}")
         row[:] = 0
         row[choice] = 1
 
@@ -183,9 +213,10 @@ def _multi_discrete_leaf(space: spaces.MultiDiscrete) -> _Leaf:
     shape = space.shape
 
     def write(value: Any, row: Array) -> None:
-        choices = check_shape(value, shape).reshape(-1) - starts
-        if (choices < 0).any() or (choices >= counts).any():
-            raise ValueError(f"the observation {value!r}, which is not in {space}")
+        given = check_shape(value, shape).reshape(-1)
+        choices = given - starts
+        if given.dtype.kind == "f" or (choices < 0).any() or (choices >= counts).any():
+            raise ValueError(f"the observation {show(value)}, which is not in {space}")
         row[:] = 0
         row[places + choices] = 1
 
@@ -206,7 +237,7 @@ def _concat(members: Iterable[tuple[Any, _Leaf]]) -> _Leaf:
             try:
                 part = value[key]
             except (KeyError, IndexError, TypeError):
-                raise ValueError(f"an observation without {key!r}") from None
+                raise ValueError(f"an observation without {key!r}: {show(value)}") from None
             write_part(part, row[place])
 
     return _Leaf(size, low, high, write)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from briskrl.core.config import to_dict
+from briskrl.core.errors import EnvWorkerError
 from briskrl.core.types import Array
 from briskrl.envs.gym import snapshot
 
 if TYPE_CHECKING:
+    from briskrl.envs.gym.deadline import Deadline
     from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
 
 FIRST_STEPS = 4
@@ -32,33 +34,38 @@ def has_exact_state(factory: EnvFactory) -> bool:
     key = json.dumps([factory.id, to_dict(factory.config)], sort_keys=True)
     if key not in _checked:
         try:
-            _checked[key] = _try(factory)
+            with factory.deadline("cannot be used: a step or reset") as deadline:
+                _checked[key] = _try(factory, deadline)
+        except EnvWorkerError:
+            raise
         except Exception:
             # The error is reported when the environment is stepped for training.
             _checked[key] = False
     return _checked[key]
 
 
-def _try(factory: EnvFactory) -> bool:
+def _try(factory: EnvFactory, deadline: Deadline) -> bool:
     one, other = factory.make(), None
     try:
         space = copy.deepcopy(one.action_space)
         space.seed(0)
         actions = [space.sample() for _ in range(FIRST_STEPS + STEPS)]
+        deadline.restart()
         one.reset(seed=1)
         begun = time.perf_counter()
-        _play(factory, one, actions[:FIRST_STEPS])
+        _play(factory, one, actions[:FIRST_STEPS], deadline)
         if time.perf_counter() - begun > SLOW_S:
             return False
         state = snapshot.take(one)
         if state is None:
             return False
         text = snapshot.to_text(state)
-        expected = _play(factory, one, actions[FIRST_STEPS:])
+        expected = _play(factory, one, actions[FIRST_STEPS:], deadline)
         other = factory.make()
+        deadline.restart()
         other.reset(seed=2)
         snapshot.restore(other, json.loads(text))
-        found = _play(factory, other, actions[FIRST_STEPS:])
+        found = _play(factory, other, actions[FIRST_STEPS:], deadline)
         return found == expected and snapshot.to_text(snapshot.take(other)) == snapshot.to_text(
             snapshot.take(one)
         )
@@ -68,12 +75,13 @@ def _try(factory: EnvFactory) -> bool:
             other.close()
 
 
-def _play(factory: EnvFactory, env: GymEnv, actions: list[Any]) -> list[bytes]:
+def _play(factory: EnvFactory, env: GymEnv, actions: list[Any], deadline: Deadline) -> list[bytes]:
     """All that an environment returns, as bytes; includes resets in the middle and near the end."""
     obs_converter, _ = factory.make_converters(env)
     row: Array = np.zeros(obs_converter.spec.shape, obs_converter.spec.dtype)
     shown = []
     for count, action in enumerate(actions, 1):
+        deadline.restart()
         obs, reward, terminated, truncated, _ = env.step(action)
         obs_converter.write(obs, row)
         outcome = np.array([float(reward), float(terminated), float(truncated)])

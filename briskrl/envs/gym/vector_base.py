@@ -16,6 +16,7 @@ from briskrl.core.types import Array, Bools, EpisodeStats, Ints, StepBuffers
 from briskrl.envs.base import AsyncVecEnv
 from briskrl.envs.gym.actions import make_action_converter
 from briskrl.envs.gym.episode_records import EpisodeRecords, EpisodeRows
+from briskrl.envs.gym.returned import check_numbers
 from briskrl.envs.gym.snapshot import next_seed
 from briskrl.envs.gym.spaces import ObsConverter, make_obs_converter
 
@@ -101,12 +102,9 @@ class VectorBatch:
         self, reward: Any, terminated: Any, truncated: Any, out: StepBuffers
     ) -> Bools:
         """Write rewards, terminations and truncations of all envs; returns which episodes ended."""
-        for name, value in (("reward", reward), ("terminated", terminated)):
-            if np.shape(value) != (self.num_envs,):
-                raise EnvStepError(
-                    f"The vector environment returned {name} of shape {np.shape(value)} instead of "
-                    f"({self.num_envs},)."
-                )
+        reward = self._check_row("reward", reward)
+        terminated = self._check_row("terminated", terminated)
+        truncated = self._check_row("truncated", truncated)
         out.reward[...] = reward
         if not np.isfinite(out.reward).all():
             bad = int(np.flatnonzero(~np.isfinite(out.reward))[0])
@@ -116,6 +114,16 @@ class VectorBatch:
         out.truncated[...] = np.asarray(truncated, np.bool_) & ~out.terminated
         ended: Bools = out.terminated | out.truncated
         return ended
+
+    def _check_row(self, name: str, value: Any) -> Array:
+        """One real number or flag per env, as an array (N,)."""
+        array = np.asarray(value)
+        if array.shape != (self.num_envs,) or array.dtype.kind not in "biuf":
+            raise EnvStepError(
+                f"The vector environment returned {name} of shape {array.shape} and dtype "
+                f"{array.dtype} instead of one number per environment, shape ({self.num_envs},)."
+            )
+        return array
 
     def _count_step(self, out: StepBuffers, stepped: Bools | None = None) -> None:
         """Count a step of all envs, or only of `stepped` (N,), and record ended episodes."""
@@ -152,6 +160,7 @@ def write_batch(
             array = np.asarray(value)
             if array.shape != shape:
                 raise ValueError(f"observations of shape {array.shape} instead of {shape}")
+            check_numbers(array)
             rows[...] = array.transpose(0, 3, 1, 2) if flip else array.reshape(rows.shape)
 
         return write_arrays

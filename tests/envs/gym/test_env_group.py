@@ -99,7 +99,7 @@ def test_a_time_limit_below_registered_wrappers_is_kept() -> None:
         ("shape", r"shape \(3,\) instead of \(2,\)"),
         ("scalar", r"shape \(\) instead of \(2,\)"),
         ("reward", "the reward nan"),
-        ("text", "could not convert string to float"),
+        ("text", r"returned reward = 'much' \(str\), which is not a number"),
     ],
 )
 @pytest.mark.parametrize("all_at_once", [False, True], ids=["step", "step_all"])

@@ -80,6 +80,7 @@ class WorkerProcess:
     def send_start(self, factory: EnvFactory, plan: BlockPlan, spin_s: float) -> None:
         """Send the start message; the worker replies True once its environments are made."""
         entry = _registration(factory.id)
+        factory = factory.for_worker()
         start = protocol.StartMessage(factory, plan, self.index, entry, spin_s, os.getpid())
         self._send(protocol.pack(start), timeout=60.0)
 
