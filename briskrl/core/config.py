@@ -60,15 +60,20 @@ def accepts_aliases(cls: type[C]) -> type[C]:
     """Make the constructor of a config class accept the aliases of its fields as keywords.
 
     Put it above `@dataclass`. Type checkers know only the fields. A name without an exact
-    equivalent, or different values for one field under two names, raises a ConfigError.
+    equivalent, or different values for one field under two names, raises a ConfigError. With
+    `dataclasses.replace`, an alias replaces the value of its field.
     """
     init = vars(cls)["__init__"]
     kind: type = cls
 
     @functools.wraps(init)
     def init_with_aliases(self: C, *args: Any, **kwargs: Any) -> None:
-        if not kwargs.keys() <= field_hints(kind).keys():
+        fields = field_hints(kind).keys()
+        if not kwargs.keys() <= fields:
             given = {name: Setting(value, name) for name, value in kwargs.items()}
+            if fields <= kwargs.keys():
+                # Only `dataclasses.replace` passes every field, with the old values.
+                given = _without_replaced(kind, given)
             plain, problems = resolve_aliases(cls, given)
             if problems:
                 raise config_error(problems)
@@ -77,6 +82,14 @@ def accepts_aliases(cls: type[C]) -> type[C]:
 
     setattr(cls, "__init__", init_with_aliases)  # noqa: B010 - mypy rejects the assignment
     return cls
+
+
+def _without_replaced(cls: type, given: Settings) -> Settings:
+    """The settings without the fields that aliases among them stand for."""
+    fields = field_hints(cls)
+    aliases = {name: setting for name, setting in given.items() if name not in fields}
+    replaced, _ = resolve_aliases(cls, aliases)
+    return {name: setting for name, setting in given.items() if name not in replaced}
 
 
 @functools.cache

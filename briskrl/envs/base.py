@@ -14,14 +14,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, EpisodeStats, Ints, ObsCodec, StepBuffers
 
 
-class VecEnv(Protocol):
-    """N environments stepped together; the caller owns every buffer."""
+@runtime_checkable
+class MinimalVecEnv(Protocol):
+    """What an environment passed to `train(config, env=...)` must have; see VecEnv for the rest."""
 
     @property
     def env_spec(self) -> EnvSpec:
@@ -31,27 +32,6 @@ class VecEnv(Protocol):
     @property
     def num_envs(self) -> int:
         """N."""
-        ...
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Sentences about how the environments are run, to be shown once."""
-        ...
-
-    @property
-    def codec(self) -> ObsCodec | None:
-        """Rebuilds observations and masks from codes, to the bit; used if the spec has codes.
-
-        `start` and `step_into` then write the codes into `StepBuffers.code`, if that is there.
-        """
-        ...
-
-    @property
-    def async_env(self) -> AsyncVecEnv | None:
-        """This environment for trainers that act for the envs that are ready first.
-
-        None if all envs step together; otherwise `step_into` may be missing.
-        """
         ...
 
     def start(self, seed: int, out: StepBuffers) -> None:
@@ -76,6 +56,32 @@ class VecEnv(Protocol):
 
     def close(self) -> None:
         """Release everything; may be called twice."""
+        ...
+
+
+@runtime_checkable
+class VecEnv(MinimalVecEnv, Protocol):
+    """N environments stepped together; the caller owns every buffer."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Sentences about how the environments are run, to be shown once."""
+        ...
+
+    @property
+    def codec(self) -> ObsCodec | None:
+        """Rebuilds observations and masks from codes, to the bit; used if the spec has codes.
+
+        `start` and `step_into` then write the codes into `StepBuffers.code`, if that is there.
+        """
+        ...
+
+    @property
+    def async_env(self) -> AsyncVecEnv | None:
+        """This environment for trainers that act for the envs that are ready first.
+
+        None if all envs step together; otherwise `step_into` may be missing.
+        """
         ...
 
 

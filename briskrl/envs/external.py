@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from briskrl.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from briskrl.envs.base import VecEnv
+    from collections.abc import Callable, Mapping, Sequence
+
+    from briskrl.core.spec import EnvSpec
+    from briskrl.core.types import Array, EpisodeStats, ObsCodec, StepBuffers
+    from briskrl.envs.base import AsyncVecEnv, VecEnv
 
 GIVEN = "given"
 """Name of such an environment in a run's config."""
+REQUIRED = (
+    *("env_spec", "num_envs", "start", "step_into"),
+    *("drain_stats", "get_state", "set_state", "close"),
+)
+"""What a VecEnv of the caller must have; the rest has defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +33,42 @@ class GivenConfig:
 
 
 def adapt(env: Any) -> VecEnv:
-    """The environment as a VecEnv: native ones unchanged, others behind an adapter.
+    """The environment as a VecEnv: complete ones unchanged, others behind an adapter.
 
     Raises:
         ConfigError: It is not a vector environment, or its spaces are not supported.
     """
-    if hasattr(env, "step_into") and hasattr(env, "env_spec") and _resets_in_same_step(env):
-        return cast("VecEnv", env)
+    from briskrl.envs.base import MinimalVecEnv, VecEnv
+
+    if isinstance(env, MinimalVecEnv) and _resets_in_same_step(env):
+        return env if isinstance(env, VecEnv) else _CompletedVecEnv(env)
+    missing = [name for name in REQUIRED if not hasattr(env, name)]
+    if missing and hasattr(env, "step_into"):
+        raise ConfigError(
+            f"{type(env).__name__} has step_into, but is not a complete VecEnv: it has no "
+            f"{', '.join(missing)}. briskrl.envs.base describes them."
+        )
     from briskrl.envs.gym.vector import adapt_vector
 
     return adapt_vector(env)
+
+
+class _CompletedVecEnv:
+    """An environment of the caller, with defaults for the optional parts of a VecEnv."""
+
+    def __init__(self, env: Any) -> None:
+        self.env_spec: EnvSpec = env.env_spec
+        self.num_envs: int = env.num_envs
+        self.notes: Sequence[str] = getattr(env, "notes", ())
+        self.codec: ObsCodec | None = getattr(env, "codec", None)
+        self.async_env: AsyncVecEnv | None = getattr(env, "async_env", None)
+        # The methods themselves, so that a step costs no more than without this object.
+        self.start: Callable[[int, StepBuffers], None] = env.start
+        self.step_into: Callable[[Array, StepBuffers], None] = env.step_into
+        self.drain_stats: Callable[[], EpisodeStats] = env.drain_stats
+        self.get_state: Callable[[], Mapping[str, Array]] = env.get_state
+        self.set_state: Callable[[Mapping[str, Array]], None] = env.set_state
+        self.close: Callable[[], None] = env.close
 
 
 def _resets_in_same_step(env: Any) -> bool:

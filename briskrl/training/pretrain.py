@@ -108,7 +108,8 @@ def _clone_replayed(
 ) -> bool:
     """Fill the replay buffer with the teacher's games, then learn; False if it was stopped."""
     collected = 0
-    while collected < components.pretrain_transitions:
+    # The newest transitions of each environment cannot be sampled until others have followed.
+    while collected < components.pretrain_transitions or not components.memory.can_sample(1):
         collected += collector.collect()[0]
         if progress.stops():
             return False

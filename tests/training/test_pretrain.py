@@ -225,3 +225,15 @@ def test_ppo_improves_on_its_teacher(tmp_path):
     report = run_suite(load_policy(tmp_path / "run"), "wildfire-own").as_json()
     assert report["vs"]["dpv-static"]["relative_pct"] < -10
     assert report["vs"]["dpv-iterative"]["relative_pct"] < 1
+
+
+@pytest.mark.parametrize("algo", ["dqn", "rainbow"])
+def test_one_transition_per_environment_is_enough_to_pretrain_on(tmp_path, algo):
+    """More are collected until something can be sampled, whatever n_step is."""
+    small = {"pretrain_transitions": 8, "pretrain_steps": 8, "pretrain_from": "random"}
+    run = config(tmp_path / "run", algo, steps=16, num_envs=8, algo_config=small)
+    with closing(Trainer(complete(run))) as trainer:
+        trainer.start()
+        losses = pretrain(trainer)
+        assert losses
+        assert trainer.pretrained
