@@ -1,15 +1,13 @@
 """Numba decorators with an on-disk cache.
 
 Numba does not notice when a function in another file changes, so the name of the cache folder
-contains a hash of every source that compiled code depends on, and of the Numba version. Cache files
-are pickles, hence a folder that only its owner can read.
+contains a hash of every source that compiled code depends on, and of the Numba version.
+`cache_files` explains when the folder is used.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
@@ -18,40 +16,49 @@ from typing import Any
 
 import numba
 
+from briskrl.compiler.cache_files import UnusableCacheError, make_private
 from briskrl.compiler.cache_key import source_hash
+from briskrl.core.user_cache import user_cache
+
+_log = logging.getLogger(__name__)
 
 try:
-    from briskrl.compiler import numba_internals
+    from briskrl.compiler import kernel_cache, numba_internals
 
     numba_internals.check()
     PLAIN = False
 except Exception as error:  # Whatever another version of Numba raises.
     PLAIN = True
-    logging.getLogger(__name__).warning(
-        "Kernels take longer to compile: internals of Numba %s are not as expected (%s: %s)",
+    _log.warning(
+        "Kernels take longer to compile, at every start: internals of Numba %s are not as expected "
+        "(%s: %s)",
         version("numba"),
         type(error).__name__,
         error,
     )
 
-config: Any = numba.config
 typeof: Any = numba.typeof
 Function = Callable[..., Any]
 
 
 @cache
 def cache_folder() -> Path | None:
-    """The folder of compiled kernels, or None if no place can be written to."""
-    package = Path(__file__).parent.parent
-    key = source_hash(package, version("numba"), "plain" if PLAIN else "link-only")
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    folder = Path(base) / "briskrl" / f"kernels-{key}"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError:
+    """The folder of compiled kernels, or None if there is no place for it that can be trusted."""
+    base = user_cache()
+    if base is None:
+        _log.warning(
+            "Kernels are compiled at every start: this user has no home folder for the compiled "
+            "code. Set XDG_CACHE_HOME to a folder of your own to keep it."
+        )
         return None
+    key = source_hash(Path(__file__).parent.parent, version("numba"))
+    folder = base / "briskrl" / f"kernels-{key}"
+    try:
+        make_private(folder, below=base)
+    except (UnusableCacheError, OSError) as error:
+        _log.warning("Kernels are compiled without the cache on disk: %s.", error)
+        return None
+    return folder
 
 
 def kernel(function: Function) -> Function:
@@ -59,16 +66,11 @@ def kernel(function: Function) -> Function:
 
     Kernels and their helpers work on the arrays they are given and cannot make any.
     """
-    folder = cache_folder()
-    before = config.CACHE_DIR
-    # Numba reads this setting while decorating; other packages' kernels must not land there.
-    config.CACHE_DIR = str(folder or "")
-    try:
-        compiled = numba.njit(cache=folder is not None, **_options())(function)
-    finally:
-        config.CACHE_DIR = before
-    if folder is not None and not PLAIN:
-        numba_internals.use_unique_cache_files(compiled)
+    compiled = numba.njit(**_options())(function)
+    # Without the internals there is no way to check files before Numba loads them.
+    folder = None if PLAIN else cache_folder()
+    if folder is not None:
+        kernel_cache.keep_on_disk(compiled, folder)
     return compiled  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""Everything that relies on undocumented parts of Numba.
+"""Everything that relies on undocumented parts of Numba, but for the cache (`kernel_cache`).
 
 If this module fails to import, or `check` fails, `compiler.jit` compiles with plain `numba.njit`:
 the first start then takes longer, results are equal.
@@ -16,7 +16,6 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from typing import Any
-from uuid import uuid4
 
 import numba
 from llvmlite import binding, ir
@@ -92,16 +91,6 @@ def _call_template(compiled: Any, kinds: Any, named: Any) -> Any:
     """Compile one version for all integers; Numba makes one for each integer constant."""
     plain = tuple(unliteral(kind) for kind in kinds)
     return type(compiled).get_call_template(compiled, plain, named)
-
-
-def use_unique_cache_files(compiled: Any) -> None:
-    """Name files of compiled code differently in every process.
-
-    Numba numbers them. Two processes that compile one kernel for different arguments at the same
-    time choose the same number, and later ones may then load the code for other arguments.
-    """
-    files = compiled._cache._cache_file
-    files._data_name = lambda number: f"{files._index_name}.{uuid4().hex}.nbc"
 
 
 def native_address(compiled: Any, kinds: tuple[Any, ...]) -> int:

@@ -20,6 +20,7 @@ from llvmlite import binding
 
 from briskrl import fused
 from briskrl.core.cpu import cpu_model, usable_cores
+from briskrl.core.user_cache import make_folder, user_cache
 from briskrl.fused.calibration.calibrate import Calibration, calibrate, calibrate_quickly
 from briskrl.training.storage.run_dir import timestamp
 
@@ -48,6 +49,8 @@ class MachineProfile:
 def load_profile() -> MachineProfile | None:
     """The cached profile of this machine; None if there is none, or the file is damaged."""
     path = profile_path()
+    if path is None:
+        return None
     try:
         saved = msgspec.json.decode(path.read_bytes(), type=MachineProfile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -76,14 +79,16 @@ def save(machine: MachineProfile) -> Path | None:
     return keep(profile_path(), machine)
 
 
-def keep(path: Path, figures: Any) -> Path | None:
+def keep(path: Path | None, figures: Any) -> Path | None:
     """Write figures to a file in the user's cache; returns it, or None if that failed.
 
     Several processes may write the same file at once; readers always find a complete one.
     """
+    if path is None:
+        return None
     text = msgspec.json.format(msgspec.json.encode(figures), indent=1) + b"\n"
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(text)
     except OSError:
@@ -97,10 +102,15 @@ def keep(path: Path, figures: Any) -> Path | None:
     return path
 
 
-def profile_path() -> Path:
-    """The cache file of this machine's profile."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "briskrl" / f"machine-{fingerprint()}.json"
+def profile_path() -> Path | None:
+    """The cache file of this machine's profile; None for a user without a home folder."""
+    return cache_file(f"machine-{fingerprint()}.json")
+
+
+def cache_file(name: str) -> Path | None:
+    """A file in this package's part of the user's cache; None for a user without a home folder."""
+    base = user_cache()
+    return None if base is None else base / "briskrl" / name
 
 
 def fingerprint() -> str:

@@ -16,7 +16,7 @@ from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.config import to_toml
 from briskrl.envs.gym.config import GymConfig
 from briskrl.training.config import TrainConfig
-from briskrl.training.machine_profile import fingerprint, keep, profile_path
+from briskrl.training.machine_profile import cache_file, fingerprint, keep
 from briskrl.tuning.config import Objective
 from briskrl.tuning.space import Value
 
@@ -43,9 +43,9 @@ def save(key: str, result: CachedResult) -> Path | None:
     return keep(tune_file(), _read() | {key: result})
 
 
-def tune_file() -> Path:
-    """The cache file of this machine."""
-    return profile_path().parent / f"tune-{fingerprint()}.json"
+def tune_file() -> Path | None:
+    """The cache file of this machine; None for a user without a home folder."""
+    return cache_file(f"tune-{fingerprint()}.json")
 
 
 def target_key(config: TrainConfig, objective: Objective) -> str:
@@ -72,7 +72,10 @@ def target_key(config: TrainConfig, objective: Objective) -> str:
 
 
 def _read() -> dict[str, CachedResult]:
+    path = tune_file()
+    if path is None:
+        return {}
     try:
-        return msgspec.json.decode(tune_file().read_bytes(), type=dict[str, CachedResult])
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, CachedResult])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}

@@ -99,6 +99,7 @@ def test_kernels_compile_without_internals_and_give_equal_results(change, usual,
     found = run(tmp_path, change)
     *results, mode = found.stdout.splitlines()
     assert (results, mode) == (usual, "plain")
+    assert not list(tmp_path.rglob("*.nb?"))
     logged = [line for line in found.stderr.splitlines() if line.startswith("LOG")]
     assert len(logged) == 1
     assert "internals of Numba" in logged[0]
