@@ -45,7 +45,8 @@ class Pretraining:
     loss: str
     """Key in `Algorithm.progress` of the loss to report."""
     behavior_cloning: Callable[[], AbstractContextManager[None]]
-    """While entered, updates imitate the actions in the memory."""
+    """While entered, updates imitate the actions in the memory, and the state of the algorithm
+    includes what is needed to go on; loaded before, entering it continues there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from briskrl.bench.command import TrainBenchCommand
 from briskrl.bench.compare import cost_ratio, standard_error
 from briskrl.bench.stopwatch import per_second
 from briskrl.core.errors import ConfigError
+from briskrl.core.scratch_folder import ScratchFolder
 
 if TYPE_CHECKING:
     from briskrl.bench.progress_sampler import ProgressSampler
@@ -116,7 +116,7 @@ def measure_train(config: TrainConfig) -> TrainFigures:
         raise ConfigError("A benchmark needs a fixed length: set the number of steps with --steps.")
     config = replace(config, checkpoint_seconds=0.0)
     sampler = ProgressSampler(steps=steps, num_envs=config.num_envs)
-    with TemporaryDirectory(prefix="brisk-bench-") as name:
+    with ScratchFolder("brisk-bench-") as name:
         folder = Path(name)
         steadiness = SteadinessHook(
             iterations=-(-steps // config.num_envs),

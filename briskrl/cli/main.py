@@ -15,6 +15,7 @@ from importlib import import_module
 
 from briskrl.cli.output import StandardStreams
 from briskrl.core.errors import BriskError, nearest
+from briskrl.core.exit_watch import ExitWatch, StoppedError
 
 COMMANDS = {
     "train": "train an agent",
@@ -39,23 +40,32 @@ examples:
   brisk play runs/NAME
 
 `brisk COMMAND --help` explains a command. Exit codes: 0 success, 2 invalid arguments or settings,
-1 any other error, 130 or 143 interrupted (a run in training has been saved), 141 a reader of the
-output that has ended (a run in training continues)."""
+1 any other error, 129, 130 or 143 stopped by a signal (a run in training has been saved), 141 a
+reader of the output that has ended (a run in training continues)."""
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit code; `argv` defaults to the arguments of the process."""
-    arguments = sys.argv[1:] if argv is None else argv
+    """Run one command and return its exit code.
+
+    Without `argv` this is the program itself: its arguments are those of the process, and signals
+    end it within seconds.
+    """
     with StandardStreams() as streams:
-        return streams.exit_code(_run(arguments))
+        return streams.exit_code(_run(argv))
 
 
-def _run(arguments: list[str]) -> int:
+def _run(argv: list[str] | None) -> int:
     try:
-        return _dispatch(arguments)
+        if argv is not None:
+            return _dispatch(argv)
+        with ExitWatch():
+            return _dispatch(sys.argv[1:])
     except BriskError as error:
         print(f"brisk: {error}", file=sys.stderr)
         return error.exit_code
+    except StoppedError as stopped:
+        print(f"brisk: {stopped}", file=sys.stderr)
+        return stopped.exit_code
     except KeyboardInterrupt:
         print("brisk: interrupted", file=sys.stderr)
         return 130

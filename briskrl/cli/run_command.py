@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EVAL_EPISODES = 256
 """Episodes that a finished policy is evaluated on for the summary."""
-EXIT_CODES = {"finished": 0, "sigint": 130, "sigterm": 143}
+EXIT_CODES = {"finished": 0, "sighup": 129, "sigint": 130, "sigterm": 143}
 """Exit codes by how the run ended."""
 
 

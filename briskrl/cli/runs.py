@@ -17,9 +17,9 @@ examples:
   brisk runs
   brisk runs --root elsewhere --json
 
-The status is running, finished, sigint or sigterm (stopped by a signal and saved), an error, killed
-(no checkpoint at the end) or empty. `brisk resume RUN` continues any run that is not running.
-Files that cannot be read, and a checkpoint that is gone, are named as damaged."""
+The status is running, finished, sigint, sigterm or sighup (stopped by a signal and saved), an
+error, killed (no checkpoint at the end) or empty. `brisk resume RUN` continues any run that is not
+running. Files that cannot be read, and a checkpoint that is gone, are named as damaged."""
 
 
 def run(argv: list[str]) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from briskrl.cli.flags import Parser, add_flags, show
 from briskrl.cli.output import drawing, optional, print_json, terminal_environ
 from briskrl.cli.progress import command_name
+from briskrl.cli.run_command import EXIT_CODES
 from briskrl.cli.train import parse_args
 from briskrl.core.config import to_toml
 from briskrl.core.config_file import PARSERS
@@ -94,7 +95,7 @@ def run(argv: list[str]) -> int:
         print_json(as_json(outcome, settings, path))
     else:
         print(report(outcome, settings, path), flush=True)
-    return {"sigint": 130, "sigterm": 143, None: 0}[request.requested]
+    return EXIT_CODES[request.requested or "finished"]
 
 
 def report(outcome: Outcome, settings: TuneConfig, path: Path) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from briskrl import __version__
 from briskrl.core.cpu import usable_cores
+from briskrl.core.exit_watch import nothing_to_lose
 from briskrl.doctor.experiments.base import Experiment, Skipped, Target, missing, outcome
 from briskrl.doctor.findings import find, from_experiment, rank
 from briskrl.doctor.observation import WINDOW_S, LoopObserver, Observation
@@ -90,7 +91,9 @@ class Examination:
         """
         try:
             self._report_progress("preparing")
-            with closing(self._target.open()) as loop:
+            with nothing_to_lose():
+                loop = self._target.open()
+            with closing(loop):
                 # The first start compiles, which may take longer than the whole budget.
                 self._start = perf_counter()
                 self._examine(loop)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from briskrl.algos.dqn.config import DQNConfig
 from briskrl.bench.train_loop import BenchTrainLoop
 from briskrl.core.counters import Counters
 from briskrl.core.phase import PhaseTimer
+from briskrl.core.scratch_folder import ScratchFolder
 from briskrl.core.types import Batch, Decision, EpisodeStats, Minibatch, StepBuffers
 from briskrl.memory.rollout import RolloutBuffer
 from briskrl.training.config import TrainConfig
@@ -40,7 +40,7 @@ class TrainLoop:
     def __init__(
         self, config: TrainConfig, alter: Sequence[Callable[[TrainLoop], None]] = ()
     ) -> None:
-        self._folder = TemporaryDirectory(prefix="brisk-doctor-")
+        self._folder = ScratchFolder("brisk-doctor-")
         try:
             self.inner = BenchTrainLoop(
                 _for_examination(config), Path(self._folder.name) / "run", saves=True

@@ -57,8 +57,20 @@ class Teacher(Protocol):
     observation.
     """
 
+    def prepare(self) -> bool:
+        """Do some of the planning, a few seconds if possible; False if everything is planned."""
+        ...
+
     def actions(self) -> Array:
         """The next actions, (N,) or (N, D)."""
+        ...
+
+    def state(self) -> dict[str, Array]:
+        """The plans made so far; games are part of the state of the environments."""
+        ...
+
+    def load_state(self, arrays: dict[str, Array]) -> None:
+        """Continue with saved plans."""
         ...
 
 
@@ -231,7 +243,7 @@ def check_teacher(env: str, name: str) -> None:
 
 
 def make_teacher(family: str, name: str, env: VecEnv) -> Teacher:
-    """A teacher for a batch of environments; planning may take a while.
+    """A teacher for a batch of environments, which has planned nothing yet.
 
     Raises:
         ConfigError: There is no such teacher.

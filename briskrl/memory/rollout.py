@@ -87,6 +87,9 @@ class RolloutBuffer:
         self._ends: Ints = np.zeros(1, np.int64)
         self._all_envs: Ints = np.arange(num_envs)
         self._collected = 0
+        self._first_version = 0
+        self._versions_seen = False
+        self._versions_per_rollout = steps * num_envs + 1
         self._filled_by_env: Ints = np.zeros(num_envs, np.int64)
         self._uncounted = 0
         """Steps of all envs together that are not yet counted in `_filled_by_env`."""
@@ -226,7 +229,10 @@ class RolloutBuffer:
 
     def clear(self) -> None:
         """Remove all data; the memory then behaves like a newly built one."""
-        # Old steps are overwritten before they are read again.
+        # Old steps are overwritten before they are read again. Versions that were read go on,
+        # because a checkpoint could take new data for old.
+        if self._versions_seen:
+            self._first_version += (self._collected + 1) * self._versions_per_rollout
         self._collected = 0
         self._fill(0)
 
@@ -248,12 +254,14 @@ class RolloutBuffer:
 
     def chunk_versions(self) -> Mapping[str, int]:
         """One chunk per rollout that holds data, with a number that grows on every change."""
-        most = self.steps * self.num_envs + 1
+        self._versions_seen = True
+        most = self._versions_per_rollout
         versions = {}
         for age in range(self.kept):
             number = self._collected - age
             written = int(self._filled.sum()) if age == 0 else most - 1
-            versions[f"rollout_{number % len(self._rollouts)}"] = number * most + written
+            version = self._first_version + number * most + written
+            versions[f"rollout_{number % len(self._rollouts)}"] = version
         return versions
 
     def read_chunk(self, name: str) -> Mapping[str, Array]:

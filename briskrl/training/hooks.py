@@ -6,9 +6,10 @@ import signal
 import threading
 from time import monotonic
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from briskrl.core.phase import Phase
+from briskrl.training.reporter import StopSignal
 
 if TYPE_CHECKING:
     from briskrl.training.recorder import RunRecorder
@@ -20,6 +21,22 @@ class Hook(Protocol):
     def __call__(self, recorder: RunRecorder, /) -> None:
         """Do what is due now."""
         ...
+
+
+class Interval:
+    """A period of time that is waited for again and again; 0 seconds never pass."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.restart()
+
+    def restart(self) -> None:
+        """Wait from now on."""
+        self._due = monotonic() + self._seconds
+
+    def has_passed(self) -> bool:
+        """Whether the time has passed since the construction or the last `restart`."""
+        return self._seconds > 0 and monotonic() >= self._due
 
 
 class ReportHook:
@@ -43,15 +60,14 @@ class CheckpointHook:
 
     def __init__(self, *, steps: int, seconds: float) -> None:
         self._steps = steps
-        self._seconds = seconds
-        self._due = monotonic() + seconds
+        self._interval = Interval(seconds)
 
     def __call__(self, recorder: RunRecorder) -> None:
         """Save if it is time."""
-        if self._by_steps(recorder) or self._by_time():
+        if self._by_steps(recorder) or self._interval.has_passed():
             with recorder.trainer.timer[Phase.SAVE]:
                 recorder.save()
-            self._due = monotonic() + self._seconds
+            self._interval.restart()
 
     def _by_steps(self, recorder: RunRecorder) -> bool:
         if not self._steps:
@@ -59,34 +75,34 @@ class CheckpointHook:
         now = recorder.trainer.counters.env_steps
         return now // self._steps > (now - recorder.trainer.last_collected) // self._steps
 
-    def _by_time(self) -> bool:
-        return self._seconds > 0 and monotonic() >= self._due
 
-
-_NAMES: dict[int, Literal["sigint", "sigterm"]] = {
+_NAMES: dict[int, StopSignal] = {
+    signal.SIGHUP: "sighup",
     signal.SIGINT: "sigint",
     signal.SIGTERM: "sigterm",
 }
 
 
 class StopRequest:
-    """Turns SIGINT and SIGTERM into `requested`, which the loop checks between iterations.
+    """Turns SIGINT, SIGTERM and SIGHUP into `requested`, which the loop checks between iterations.
 
     The first signal is kept in `requested`; a second SIGINT raises KeyboardInterrupt. Handlers are
     installed even where SIGINT was ignored, as it is for background jobs of scripts: a signal sent
-    to a training run always means save and exit. Outside the main thread, where Python allows no
-    handlers, nothing is installed and `requested` can be set by hand.
+    to a training run always means save and exit. Only an ignored SIGHUP stays ignored, because that
+    is what nohup is for. Outside the main thread, where Python allows no handlers, nothing is
+    installed and `requested` can be set by hand.
     """
 
     def __init__(self) -> None:
-        self.requested: Literal["sigint", "sigterm"] | None = None
+        self.requested: StopSignal | None = None
         self._interrupts = 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
             for number in _NAMES:
-                self._before[number] = signal.signal(number, self._handle)
+                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError, StorageError
+from briskrl.core.exit_watch import nothing_to_lose
 from briskrl.envs.external import GIVEN, adapt
 from briskrl.training.config import TrainConfig
 from briskrl.training.config_changes import check_unchanged
-from briskrl.training.hooks import CheckpointHook, Hook, ReportHook, StopRequest
-from briskrl.training.pretrain import pretrain
+from briskrl.training.hooks import CheckpointHook, Hook, Interval, ReportHook, StopRequest
+from briskrl.training.pretrain import Pretrainer, pretrain
 from briskrl.training.recorder import RunRecorder
 from briskrl.training.reporter import Reporter, RunResult, SilentReporter, StopReason
 from briskrl.training.resolve import complete, load_config
@@ -127,7 +129,8 @@ def _run(
     begun = not resumed
     try:
         with StopRequest() as stop:
-            _prepare(recorder, resumed=resumed)
+            with nothing_to_lose(_restart_note(folder)):
+                _prepare(recorder, resumed=resumed)
             begun = True
             stopped = _pretrain(recorder, stop) or _iterate(recorder, [*built_in, *hooks], stop)
             recorder.report()
@@ -174,13 +177,30 @@ def _prepare(recorder: RunRecorder, *, resumed: bool) -> None:
 def _pretrain(recorder: RunRecorder, stop: StopRequest) -> StopReason | None:
     """Imitate a teacher if the config asks for it; returns why it was stopped, if it was."""
     trainer = recorder.trainer
-    if trainer.pretrained:
-        return None
-    pretrain(trainer, note=recorder.reporter.on_note, stops=lambda: stop.requested is not None)
-    # Unfinished pretraining cannot be resumed exactly; without a checkpoint it starts again.
+    if trainer.pretrained or stop.requested is not None:
+        return stop.requested
+    saves = Interval(trainer.config.checkpoint_seconds)
+    with ExitStack() as beginning:
+        if trainer.pretraining is None:
+            beginning.enter_context(nothing_to_lose(_restart_note(recorder.folder)))
+
+        def between(pretrainer: Pretrainer) -> bool:
+            beginning.close()
+            if stop.requested is not None:
+                recorder.save_last(pretrainer.state())
+            elif saves.has_passed():
+                recorder.save(pretrainer.state())
+                saves.restart()
+            return stop.requested is None
+
+        pretrain(trainer, note=recorder.reporter.on_note, between=between)
     if trainer.pretrained:
         recorder.save()
     return stop.requested
+
+
+def _restart_note(folder: RunDir) -> str:
+    return f"Nothing was lost; to start again: brisk resume {shlex.quote(str(folder.path))}"
 
 
 def _iterate(recorder: RunRecorder, hooks: Sequence[Hook], stop: StopRequest) -> StopReason:

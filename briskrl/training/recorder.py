@@ -15,7 +15,12 @@ from briskrl.core.types import JSON, EpisodeStats, State
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult, StopReason
 from briskrl.training.storage.atomic_files import storage_errors
-from briskrl.training.storage.checkpoint import Checkpointer, SavedRun, list_checkpoints
+from briskrl.training.storage.checkpoint import (
+    Checkpointer,
+    RunState,
+    SavedRun,
+    list_checkpoints,
+)
 from briskrl.training.storage.metrics import MetricLog, check_offsets
 from briskrl.training.storage.policy_io import DESCRIPTION, MODEL
 from briskrl.training.storage.run_dir import RunDir
@@ -24,6 +29,9 @@ from briskrl.training.storage.tensorboard import TensorBoardSink
 from briskrl.training.trainer import Trainer
 from briskrl.training.utilization import Utilization, UtilizationMeter
 from briskrl.training.write_failures import WriteFailures
+
+_NOTHING, _PRETRAINING = -1, -2
+"""Marks instead of the last saved step: no checkpoint, and one of unfinished pretraining."""
 
 
 class _Mark(NamedTuple):
@@ -56,7 +64,8 @@ class RunRecorder:
         self.recent = RecentEpisodes()
         self._warmup_s = 0.0
         self._stage = 0
-        self._saved_step = -1
+        self._saved = _NOTHING
+        """Step of the newest checkpoint, or one of the two marks."""
         self._first = self._last = _Mark(0.0, 0.0, 0, 0, 0.0)
         self._meter = UtilizationMeter(
             trainer.algo.flops(config.num_envs), on_cpu=trainer.device.type == "cpu"
@@ -82,8 +91,9 @@ class RunRecorder:
         with self._failures.tolerated():
             # Without it, evaluation finds the policy in the checkpoint.
             self.folder.repair_policy(saved, self._policy_description())
-        self._saved_step = self.trainer.counters.env_steps
-        self.reporter.on_note(f"continuing from step {self._saved_step:,}")
+        step = self.trainer.counters.env_steps
+        self._saved = step if self.trainer.pretraining is None else _PRETRAINING
+        self.reporter.on_note(f"continuing from step {step:,}")
 
     def _restore(self, saved: SavedRun) -> None:
         """Put a checkpoint into effect; changes no file.
@@ -176,25 +186,28 @@ class RunRecorder:
             self.folder.write_status({"state": "running", **row})
         self.reporter.on_progress(progress)
 
-    def save(self) -> None:
+    def save(self, pretraining: RunState | None = None) -> None:
         """Write a checkpoint and the policy, unless this step is saved already.
 
         A failure is reported; what was saved before is intact, and the next save tries again.
+
+        Args:
+            pretraining: The state of pretraining under way, which is always saved.
         """
         with self._failures.tolerated():
-            self._save()
+            self._save(pretraining)
 
-    def save_last(self) -> None:
-        """Save at the end of the run.
+    def save_last(self, pretraining: RunState | None = None) -> None:
+        """Save at the end of the run, or a state of pretraining that is stopped.
 
         Raises:
             StorageError: It could not be saved; the message names the newest checkpoint.
         """
         step = self.trainer.counters.env_steps
         try:
-            self._save()
+            self._save(pretraining)
         except StorageError as error:
-            if self._saved_step == step:
+            if self._saved == (step if pretraining is None else _PRETRAINING):
                 # Evaluation finds the policy in the checkpoint.
                 self._failures.report(error)
                 return
@@ -203,11 +216,16 @@ class RunRecorder:
                 f"Then continue with: brisk resume {self.folder.path}"
             ) from error
 
-    def _save(self) -> None:
+    def _save(self, pretraining: RunState | None) -> None:
         step = self.trainer.counters.env_steps
-        if step == self._saved_step:
-            return
-        state = self.trainer.state()
+        if pretraining is not None:
+            self._saved = _NOTHING
+            self._save_state(pretraining.counters["env_steps"], pretraining, _PRETRAINING)
+        elif step != self._saved:
+            self._save_state(step, self.trainer.state(), step)
+
+    def _save_state(self, step: int, state: RunState, mark: int) -> None:
+        """Save; `mark` is in `_saved` as soon as the checkpoint is written."""
         for name, part in state.states.items():
             check_not_diverged(name, part.arrays)
         recent = self.recent.state()
@@ -218,7 +236,7 @@ class RunRecorder:
         description = self._policy_description()
         state.states[DESCRIPTION] = State({}, description)
         path = self.checkpointer.save(step, state)
-        self._saved_step = step
+        self._saved = mark
         self.folder.save_policy(state.states[MODEL], description)
         if not self.log.unwritten:
             self._failures.end(path.name, self.log.dropped)

@@ -7,7 +7,8 @@ from typing import Literal, Protocol
 
 from briskrl.core.types import JSON
 
-StopReason = Literal["finished", "sigint", "sigterm"]
+StopSignal = Literal["sighup", "sigint", "sigterm"]
+StopReason = Literal["finished"] | StopSignal
 
 
 @dataclass(frozen=True, slots=True)

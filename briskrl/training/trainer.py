@@ -54,6 +54,8 @@ class Trainer:
         self.memory = self.components.memory
         self.pretrained = self.components.pretraining is None
         """Whether pretraining is done, or not asked for."""
+        self.pretraining: State | None = None
+        """Loaded state of pretraining that was stopped."""
         self.schedule, self.learner, self.overlap = self._build_learner()
         self.collector = self.build_collector()
         self.engine_note = _describe_engine(self.algo)
@@ -135,6 +137,7 @@ class Trainer:
             self.overlap.pending = whole(bookkeeping, "owed", self._most_pending)
         self.streams.load_state(mapping(bookkeeping, "streams"))
         self.pretrained = bool(bookkeeping.get("pretrained", True))
+        self.pretraining = states.get("pretraining")
         self._check_progress()
 
     @property

@@ -11,6 +11,7 @@ from typing import Protocol
 from briskrl.bench.compare import Estimate, PairedComparison
 from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import BriskError, ConfigError
+from briskrl.core.exit_watch import nothing_to_lose
 from briskrl.envs.external import GIVEN
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
@@ -157,7 +158,8 @@ class Tuning:
 
     def _check_start(self) -> None:
         try:
-            self._trials.rate(self._space.start)
+            with nothing_to_lose():
+                self._trials.rate(self._space.start)
         except TrialError as error:
             cause = error.__cause__
             if isinstance(cause, BriskError):

@@ -190,7 +190,9 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> No
     assert isinstance(make_reporter(Terminal()), PlainReporter)
 
 
-@pytest.mark.parametrize(("stopped", "code"), [("finished", 0), ("sigint", 130), ("sigterm", 143)])
+@pytest.mark.parametrize(
+    ("stopped", "code"), [("finished", 0), ("sighup", 129), ("sigint", 130), ("sigterm", 143)]
+)
 def test_how_a_run_stopped_decides_the_exit_code_and_the_last_line(
     stopped: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

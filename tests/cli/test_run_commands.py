@@ -118,7 +118,9 @@ def test_user_errors_are_one_paragraph_exit_2_and_write_nothing(
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
+    ("number", "code"),
+    [(signal.SIGHUP, 129), (signal.SIGINT, 130), (signal.SIGTERM, 143)],
+    ids=["hup", "int", "term"],
 )
 def test_a_signal_saves_and_the_last_line_resumes_the_run(
     brisk: Brisk, tmp_path: Path, number: signal.Signals, code: int

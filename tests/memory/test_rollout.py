@@ -313,6 +313,19 @@ def test_a_cleared_buffer_behaves_like_a_new_one():
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_versions_that_were_read_never_come_again_after_clearing():
+    spec = make_spec()
+    memory, feed = make(spec, reuse=1), Feed(spec, N, seed=7)
+    seen = set()
+    for _ in range(3):
+        for _ in range(T):
+            memory.write(*random_step(feed))
+            versions = set(memory.chunk_versions().values())
+            assert max(versions) not in seen
+            seen |= versions
+        memory.clear()
+
+
 @pytest.mark.parametrize("part", ["rows", "shuffle", "gather"])
 def test_nothing_that_scales_is_allocated_per_call(part):
     spec, num_envs = make_spec(), 16_384

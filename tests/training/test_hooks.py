@@ -39,7 +39,7 @@ def start_loop(mode: str, **options: object) -> subprocess.Popen[str]:
     return loop
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_loop_after_the_iteration(number):
     loop = start_loop("leave")
     loop.send_signal(number)
@@ -67,6 +67,17 @@ def test_a_background_job_with_ignored_sigint_still_stops():
     loop.send_signal(signal.SIGINT)
     output, _ = loop.communicate(timeout=20)
     assert output == "sigint\nleft in order\n"
+
+
+def test_a_hangup_that_is_ignored_as_by_nohup_stays_ignored():
+    def ignore() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    loop = start_loop("leave", preexec_fn=ignore)
+    loop.send_signal(signal.SIGHUP)
+    loop.send_signal(signal.SIGTERM)
+    output, _ = loop.communicate(timeout=20)
+    assert output == "sigterm\nleft in order\n"
 
 
 def test_the_first_signal_counts_and_termination_never_interrupts():

@@ -6,6 +6,7 @@ import shutil
 import signal
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,14 @@ from briskrl.core.errors import ConfigError
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.env import WildfireVecEnv
 from briskrl.envs.wildfire.landscape_pool import planned
+from briskrl.envs.wildfire.planning.teacher import Demonstrator
 from briskrl.training.config import TrainConfig
 from briskrl.training.evaluate import load_policy, run_suite
 from briskrl.training.loop import resume, train
-from briskrl.training.pretrain import pretrain
+from briskrl.training.pretrain import Pretrainer, TeacherActor, pretrain
 from briskrl.training.reporter import SilentReporter
 from briskrl.training.resolve import complete
-from briskrl.training.storage.checkpoint import list_checkpoints
+from briskrl.training.storage.checkpoint import Checkpointer, list_checkpoints
 from briskrl.training.trainer import Trainer
 from tests.training.runs import policy_hash
 
@@ -67,6 +69,9 @@ class Notes(SilentReporter):
 
     def on_note(self, text):
         self.notes.append(text)
+
+    def pretrained(self):
+        return [note for note in self.notes if note.startswith("pretrained")]
 
 
 def breaks(agent) -> set[int]:
@@ -167,22 +172,104 @@ def test_the_pretrained_network_is_saved_before_the_first_step(tmp_path):
     assert policy_hash(tmp_path / "whole") == policy_hash(tmp_path / "early")
 
 
-def test_interrupted_pretraining_starts_again(tmp_path):
-    class StopsSoon(Notes):
-        def on_note(self, text):
-            super().on_note(text)
-            if text.startswith("pretraining"):
+class Interrupter:
+    """Interrupts at chosen calls of a method, counted over several runs."""
+
+    def __init__(self, monkeypatch, owner: type, name: str):
+        self.calls, self._at = 0, set()
+        called = getattr(owner, name)
+
+        def call(*args, **kwargs):
+            self.calls += 1
+            if self.calls in self._at:
                 signal.raise_signal(signal.SIGINT)
+            return called(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, call)
+
+    def interrupt_next(self, *later: int) -> None:
+        self._at = {self.calls + number for number in later}
+
+
+CONSTANT = {"lr_schedule": "constant"}
+RESUMED = [
+    ("ppo", {"engine": "torch", "algo_config": CONSTANT}),
+    ("ppo", {"engine": "fused", "algo_config": CONSTANT}),
+    ("ppo", {"engine": "fused", "algo_config": {**CONSTANT, "normalize_obs": True, "reuse": 1}}),
+    ("dqn", {"engine": "fused"}),
+    ("rainbow", {"engine": "torch", "algo_config": {"v_min": 0.0, "v_max": 60.0}}),
+]
+
+
+@pytest.mark.parametrize(("algo", "options"), RESUMED, ids=["torch", "fused", "all", "dqn", "per"])
+def test_pretraining_interrupted_anywhere_continues_bit_identically(
+    tmp_path, monkeypatch, algo, options
+):
+    env = replace(SMALL, teacher_plans=3, teacher_keep=2)
+    asked = config(tmp_path / "run", algo, env, **options)
+    whole = Notes()
+    train(replace(asked, run_dir=str(tmp_path / "whole")), reporter=whole)
+    plans = Interrupter(monkeypatch, Demonstrator, "prepare")
+    games = Interrupter(monkeypatch, TeacherActor, "act")
+    updates = Interrupter(monkeypatch, Pretrainer, "_report")
+    go_on = partial(train, asked)
+    for stops, later in ((plans, 2), (games, 1), (games, 7), (updates, 1), (updates, 2)):
+        stops.interrupt_next(later)
+        stopped = go_on(reporter=Notes())
+        assert (stopped.stopped, stopped.env_steps, stopped.updates) == ("sigint", 0, 0)
+        assert list_checkpoints(tmp_path / "run" / "checkpoints")
+        go_on = partial(resume, tmp_path / "run")
+    notes = Notes()
+    assert go_on(reporter=notes).stopped == "finished"
+    assert notes.pretrained() == whole.pretrained()
+    assert policy_hash(tmp_path / "run") == policy_hash(tmp_path / "whole")
+
+
+def test_a_run_killed_during_pretraining_continues_bit_identically(tmp_path, monkeypatch):
+    asked = config(tmp_path / "run", engine="fused", algo_config=CONSTANT, checkpoint_seconds=1e-9)
+    saves = []
+    save = Checkpointer.save
+
+    def save_and_copy(checkpointer, step, state):
+        save(checkpointer, step, state)
+        saves.append(step)
+        if len(saves) == 20:
+            shutil.copytree(tmp_path / "run", tmp_path / "killed")
+        return list_checkpoints(checkpointer.folder)[0]
+
+    monkeypatch.setattr(Checkpointer, "save", save_and_copy)
+    train(asked)
+    assert saves[:30] == [0] * 30
+    resume(tmp_path / "killed")
+    assert policy_hash(tmp_path / "killed") == policy_hash(tmp_path / "run")
+
+
+def test_an_interrupt_before_pretraining_leaves_a_run_that_starts_from_the_beginning(tmp_path):
+    class StopsSoon(Notes):
+        def on_warmup(self, seconds):
+            signal.raise_signal(signal.SIGINT)
 
     asked = config(tmp_path / "run", algo_config={"lr_schedule": "constant"})
-    stopped = train(asked, reporter=StopsSoon())
-    assert (stopped.stopped, stopped.env_steps, stopped.updates) == ("sigint", 0, 0)
+    assert train(asked, reporter=StopsSoon()).stopped == "sigint"
     assert not list_checkpoints(tmp_path / "run" / "checkpoints")
-    notes = Notes()
-    resume(tmp_path / "run", reporter=notes)
+    resume(tmp_path / "run")
     train(replace(asked, run_dir=str(tmp_path / "whole")))
-    assert any(note.startswith("pretrained") for note in notes.notes)
     assert policy_hash(tmp_path / "run") == policy_hash(tmp_path / "whole")
+
+
+def test_plans_that_do_not_fit_the_landscapes_are_made_again():
+    env = WildfireVecEnv(2, config=replace(SMALL, teacher_plans=2))
+    teacher, fresh = Demonstrator(env, "dpv"), Demonstrator(env, "dpv")
+    while teacher.prepare():
+        pass
+    plans = teacher.state()["plans"]
+    for bad in (plans + 64, plans - 64, plans[0], plans.astype(np.float64), np.tile(plans, (2, 1))):
+        fresh.load_state({"plans": bad})
+        assert len(fresh.state()["plans"]) == 0
+    fresh.load_state({"plans": plans})
+    assert not fresh.prepare()
+    env.reset(seed=1)
+    assert fresh.actions().tolist() == teacher.actions().tolist()
 
 
 @pytest.mark.parametrize(

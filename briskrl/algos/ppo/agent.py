@@ -80,6 +80,9 @@ class PPO:
             refusal=_fused_refusal(model),
         )
         self._cloning_engine: PPOEngine | None = None
+        self._cloning_optimizer: SafeAdam | None = None
+        self._saved_cloning: State | None = None
+        """The loaded state of the optimizer of behavior cloning that was stopped."""
         self._rng = streams["explore"]
         self._estimator = AdvantageEstimator(gamma=config.gamma, gae_lambda=config.gae_lambda)
         self._moments = RunningMoments(spec.obs.size) if config.normalize_obs else None
@@ -145,11 +148,11 @@ class PPO:
         config = replace(
             self.config, clip=0.0, clip_value=0.0, entropy_coef=self.config.pretrain_entropy_coef
         )
-        model = replace(
-            self.model,
-            config=config,
-            optimizer=_build_optimizer(config, self.model.flat, self._compute),
-        )
+        self._cloning_optimizer = _build_optimizer(config, self.model.flat, self._compute)
+        if self._saved_cloning is not None:
+            self._cloning_optimizer.load_state(self._saved_cloning)
+            self._saved_cloning = None
+        model = replace(self.model, config=config, optimizer=self._cloning_optimizer)
         if self.engines.name == "fused":
             self._cloning_engine = FusedPPOEngine(model, self._inputs, self._compute.threads)
         else:
@@ -157,7 +160,7 @@ class PPO:
         try:
             yield
         finally:
-            self._cloning_engine = None
+            self._cloning_engine = self._cloning_optimizer = None
             self.engines.now.refresh()
 
     def _advantages(self, batch: Minibatch) -> Floats:
@@ -199,13 +202,17 @@ class PPO:
             arrays |= self._moments.arrays()
         if self._reward_scale is not None:
             optim.arrays |= self._reward_scale.arrays()
-        return {"model": State(arrays), "optim": optim}
+        states = {"model": State(arrays), "optim": optim}
+        if self._cloning_optimizer is not None:
+            states["cloning"] = self._cloning_optimizer.state()
+        return states
 
     def load_state(self, state: dict[str, State]) -> None:
         """Continue from a saved network, optimizer and statistics."""
         arrays, optim = state["model"].arrays, state["optim"]
         load_parameters(self.model.network, arrays)
         self.model.optimizer.load_state(optim)
+        self._saved_cloning = state.get("cloning")
         if self._moments is not None:
             self._moments.load(arrays)
             self._use_moments()
