@@ -24,8 +24,9 @@ chaos: $(VENV)/.installed-test
 soak: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.soak $(SOAK)
 
-# File readers and the config parser on damaged and random input.
+# File readers on input that a coverage-guided fuzzer invents; 10 minutes each, or FUZZ_SECONDS=60.
 fuzz: $(VENV)/.installed-test
+	$(INSTALL) -e ".[fuzz]"
 	$(BIN)/pytest -m chaos -rP tests/fuzz
 
 # Plants bugs in a copy of the tree and checks that the tests notice them; continues where it stopped.
