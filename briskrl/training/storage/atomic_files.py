@@ -93,9 +93,18 @@ def make_folder(path: Path, *, exist_ok: bool = True) -> None:
             sync_folder(folder.parent)
 
 
+def sync_file(path: Path) -> None:
+    """Flush the content of a file to disk."""
+    _sync(path, os.O_RDONLY)
+
+
 def sync_folder(path: Path) -> None:
     """Flush the entries of a folder to disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:

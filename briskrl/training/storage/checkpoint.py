@@ -26,6 +26,7 @@ from briskrl.training.storage.atomic_files import (
     json_bytes,
     make_folder,
     remedy,
+    sync_file,
     sync_folder,
     write_new,
 )
@@ -40,6 +41,7 @@ STATE_FILE = "state.json"
 """File of a checkpoint that holds scalars and counters."""
 _FOLDER = re.compile(r"step_(\d{12,})(?:-(\d+))?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_MEMORY = "memory"
 _log = getLogger(__name__)
 
 
@@ -172,37 +174,48 @@ class Checkpointer:
         return target, manifest
 
     def _fill(self, folder: Path, step: int, state: RunState) -> Manifest:
-        files = {}
+        files: dict[str, FileRecord] = {}
         for name, part in state.states.items():
             if part.arrays:
                 file = _checked(name) + ".safetensors"
-                files[file] = write_tensors(folder / file, part.arrays)
+                files[file] = write_tensors(folder / file, part.arrays, durable=False)
         versions = _versions(state)
-        if state.memory is not None and versions:
-            (folder / "memory").mkdir()
-            for name, version in versions.items():
-                record = self._put_chunk(folder, name, version, state.memory)
-                files[_chunk_file(name)] = record
-            sync_folder(folder / "memory")
+        linked = self._put_chunks(folder, versions, state.memory, files)
         scalars = {name: part.scalars for name, part in state.states.items()}
         text = json_bytes({"clock": state.counters, "parts": scalars})
-        files[STATE_FILE] = write_new(folder / STATE_FILE, [text])
+        files[STATE_FILE] = write_new(folder / STATE_FILE, [text], durable=False)
+        # Syncing them when all are written is faster than syncing each at once.
+        for file in files.keys() - linked:
+            sync_file(folder / file)
+        if versions:
+            sync_folder(folder / _MEMORY)
         manifest = Manifest(step, tuple(state.states), versions, files)
         write_new(folder / FILE_NAME, [manifest.encode()])
         sync_folder(folder)
         return manifest
 
-    def _put_chunk(self, folder: Path, name: str, version: int, memory: ChunkSource) -> FileRecord:
-        file = _chunk_file(name)
-        base = self._link_base(name, version)
-        if base is not None:
-            try:
-                os.link(base.path / file, folder / file)
-                return base.files[file]
-            except OSError as error:
-                # Some file systems have no hard links; then the chunk is written again.
-                _log.debug("no hard link for %s: %s", file, error)
-        return write_tensors(folder / file, memory.read_chunk(name))
+    def _put_chunks(
+        self,
+        folder: Path,
+        versions: dict[str, int],
+        memory: ChunkSource | None,
+        files: dict[str, FileRecord],
+    ) -> set[str]:
+        """Link or write the chunks and add them to `files`; returns those that were linked."""
+        linked: set[str] = set()
+        if memory is None or not versions:
+            return linked
+        (folder / _MEMORY).mkdir()
+        for name, version in versions.items():
+            file = _chunk_file(name)
+            base = self._link_base(name, version)
+            if base is not None and _link(base.path / file, folder / file):
+                files[file] = base.files[file]
+                linked.add(file)
+            else:
+                chunk = memory.read_chunk(name)
+                files[file] = write_tensors(folder / file, chunk, durable=False)
+        return linked
 
     def _link_base(self, name: str, version: int) -> _Base | None:
         """The checkpoint that holds this version of the chunk and may share its file, if any."""
@@ -382,8 +395,19 @@ def _versions(state: RunState) -> dict[str, int]:
     return {} if state.memory is None else dict(state.memory.chunk_versions())
 
 
+def _link(source: Path, target: Path) -> bool:
+    """Make a hard link; returns whether it worked."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        # Some file systems have none; then the chunk is written again.
+        _log.debug("no hard link for %s: %s", target, error)
+        return False
+    return True
+
+
 def _chunk_file(name: str) -> str:
-    return f"memory/{_checked(name)}.safetensors"
+    return f"{_MEMORY}/{_checked(name)}.safetensors"
 
 
 def _checked(name: str) -> str:

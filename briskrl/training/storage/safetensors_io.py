@@ -37,13 +37,13 @@ _CODES = {
 }
 
 
-def write_tensors(path: Path, arrays: Mapping[str, Array]) -> FileRecord:
-    """Create a safetensors file of these arrays; it is on disk when this returns.
+def write_tensors(path: Path, arrays: Mapping[str, Array], *, durable: bool = True) -> FileRecord:
+    """Create a safetensors file of these arrays; if durable, it is on disk when this returns.
 
     Raises:
         TypeError: An array's dtype has no exact counterpart in the format.
     """
-    return write_new(path, _blocks(arrays))
+    return write_new(path, _blocks(arrays), durable=durable)
 
 
 def read_tensors(path: Path) -> dict[str, Array]:

@@ -32,6 +32,7 @@ def test_a_save_after_one_percent_of_the_memory_has_changed_writes_less_than_thr
         return sizes[-1]
 
     monkeypatch.setattr(os, "write", counted)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     checkpointer = Checkpointer(tmp_path, keep=2)
     written = []
     for number in range(8):
