@@ -70,7 +70,7 @@ class Memory(ChunkSource, Protocol):
         ...
 
     def load_state(self, state: State) -> None:
-        """Continue from a saved state; its chunks may be loaded before or after."""
+        """Continue from a saved state; its chunks must be loaded after it."""
         ...
 
 

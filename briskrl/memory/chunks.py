@@ -13,9 +13,13 @@ from briskrl.memory.kernels.ring import TRUNCATED
 from briskrl.memory.ring import Ring
 from briskrl.memory.state_check import check_slots
 
-TARGET_BYTES = 8 << 20
-"""Upper limit of a chunk's size, unless one row is larger: small enough to rewrite, large enough to
-keep the number of files low."""
+MAX_BYTES = 8 << 20
+"""Upper limit of a chunk's size, unless one row is larger."""
+MIN_BYTES = 1 << 18
+"""Size up to which a memory is not divided further, because tiny files gain nothing."""
+MIN_CHUNKS = 256
+"""Number of chunks of a larger memory. A checkpoint rewrites the chunks that have changed since the
+last but one; with so many, that is little more than what has changed."""
 
 
 class RingChunks:
@@ -34,12 +38,21 @@ class RingChunks:
         self._spec, self._codec = spec, codec
         self._num_rows = num_rows
         self._num_envs = num_envs
-        row_bytes = sum(array.nbytes for array in ring.dense.values()) // num_rows
-        self.rows = 1 << max(1, TARGET_BYTES // row_bytes).bit_length() - 1
+        whole = sum(array.nbytes for array in ring.dense.values())
+        size = min(MAX_BYTES, max(MIN_BYTES, whole // MIN_CHUNKS))
+        self.rows = 1 << max(1, size * num_rows // whole).bit_length() - 1
         """Rows per chunk, a power of two; the last chunk may have fewer."""
-        self._first_row: Ints = np.arange(0, num_rows, self.rows)
-        self.base: Ints = np.zeros(len(self._first_row), np.int64)
+        self.base: Ints = self.zero_base(self.rows)
         """(C,): offset of the versions."""
+
+    def zero_base(self, rows: int) -> Ints:
+        """A base (C,) for chunks of this number of rows."""
+        return np.zeros(-(-self._num_rows // rows), np.int64)
+
+    def load_base(self, rows: int, base: Ints) -> None:
+        """Divide into chunks of `rows` rows, as a saved memory is; `base` is its base."""
+        self.rows = rows
+        self.base = base.copy()
 
     def versions(self, counts: Ints) -> Ints:
         """Versions (C,): base plus the number of transitions ever written to each chunk.
@@ -47,9 +60,10 @@ class RingChunks:
         Rows are written in order, so the number follows from the writes of each env (N,), and the
         hot path does not have to count per chunk.
         """
+        first_row = np.arange(0, self._num_rows, self.rows)
         laps, rest = np.divmod(counts, self._num_rows)
-        rows = np.minimum(self.rows, self._num_rows - self._first_row)
-        begun = np.clip(rest - self._first_row[:, None], 0, rows[:, None]).sum(axis=1)
+        rows = np.minimum(self.rows, self._num_rows - first_row)
+        begun = np.clip(rest - first_row[:, None], 0, rows[:, None]).sum(axis=1)
         total: Ints = self.base + laps.sum() * rows + begun
         return total
 

@@ -214,7 +214,7 @@ class PrioritizedReplay:
         return state
 
     def load_state(self, state: State) -> None:
-        """Continue from a saved state; its chunks may be loaded before or after.
+        """Continue from a saved state; its chunks must be loaded after it.
 
         Raises:
             InvalidStateError: The state is that of a memory of another shape, or impossible.

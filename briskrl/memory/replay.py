@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from briskrl.compiler.packed_args import PackedArgs
 from briskrl.core.errors import InvalidStateError
 from briskrl.core.spec import EnvSpec
-from briskrl.core.state_checks import LARGEST_COUNT, check_not_diverged, check_range, loaded, short
+from briskrl.core.state_checks import (
+    LARGEST_COUNT,
+    check_not_diverged,
+    check_range,
+    loaded,
+    short,
+    whole,
+)
 from briskrl.core.types import (
     Array,
     Batch,
@@ -264,17 +271,18 @@ class ReplayBuffer:
         return State(arrays=arrays, scalars=self._shape())
 
     def load_state(self, state: State) -> None:
-        """Continue from a saved state; its chunks may be loaded before or after.
+        """Continue from a saved state; its chunks must be loaded after it.
 
         Raises:
             InvalidStateError: The state is that of a memory of another shape, or impossible.
         """
         self.check_shape(state)
         cursor = loaded_cursor(state.arrays, self.cursor, self.num_rows)
-        base = loaded(state.arrays, "version_base", self._chunks.base)
+        rows = whole(state.scalars, "chunk_rows")
+        base = loaded(state.arrays, "version_base", self._chunks.zero_base(rows))
         check_range("version_base", base, 0, LARGEST_COUNT)
         self.cursor[...] = cursor
-        self._chunks.base[...] = base
+        self._chunks.load_base(rows, base)
         self._versions_seen = True
         written = np.minimum(self._counts, self.num_rows)
         self._size = int(np.maximum(written - self.n_step, 0).sum())
@@ -285,8 +293,11 @@ class ReplayBuffer:
         Raises:
             InvalidStateError: It is that of a memory of another shape.
         """
-        found = {key: state.scalars.get(key) for key in self._shape()}
-        if found != self._shape():
+        # The chunks may have another size; that of the saved memory is kept.
+        rows = max(1, whole(state.scalars, "chunk_rows"))
+        wanted = {**self._shape(), "chunk_rows": rows}
+        found = {key: state.scalars.get(key) for key in wanted}
+        if found != wanted:
             raise InvalidStateError(
                 f"a memory saved as {short(found)} cannot continue as {self._shape()}"
             )

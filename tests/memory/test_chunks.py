@@ -21,7 +21,7 @@ VECTOR = make_spec((3,), np.float32, mask=False)
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(chunks, "TARGET_BYTES", 200)
+    monkeypatch.setattr(chunks, "MAX_BYTES", 200)
 
 
 def build(spec, *, prioritized, num_envs=3, capacity=60, n_step=2):
@@ -101,14 +101,14 @@ def test_a_restored_memory_continues_bit_for_bit(
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
-def test_state_may_be_loaded_after_the_chunks_and_over_old_data(prioritized):
+def test_a_state_and_its_chunks_may_be_loaded_over_old_data(prioritized):
     memory, other = (build(PLANES, prioritized=prioritized) for _ in range(2))
     feed = Feed(PLANES, 3, seed=1)
     advance([memory], feed, 31, partial=True)
     advance([other], Feed(PLANES, 3, seed=2), 77, partial=False)
+    other.load_state(memory.state())
     for name in memory.chunk_versions():
         other.load_chunk(name, {k: v.copy() for k, v in memory.read_chunk(name).items()})
-    other.load_state(memory.state())
     assert other.size == memory.size > 0
     advance([memory, other], feed, 50, partial=True)
     assert other.size == memory.size
@@ -168,19 +168,63 @@ def test_versions_grow_on_every_write_and_survive_a_clear_once_seen():
     assert memory.chunk_versions()["chunk_00000"] > second["chunk_00000"]
 
 
-def test_chunks_are_near_eight_megabytes_by_default(monkeypatch):
+@pytest.mark.parametrize("prioritized", [False, True])
+@pytest.mark.parametrize(("before", "after"), [(200, 1600), (1600, 200), (10**9, 200)])
+def test_a_memory_saved_in_chunks_of_another_size_continues_bit_for_bit(
+    monkeypatch, prioritized, before, after
+):
+    monkeypatch.setattr(chunks, "MAX_BYTES", before)
+    memory = build(PLANES, prioritized=prioritized)
+    feed = Feed(PLANES, 3, seed=4)
+    store = Store()
+    advance([memory], feed, 31, partial=True)
+    store.save(memory)
+    monkeypatch.setattr(chunks, "MAX_BYTES", after)
+    other = build(PLANES, prioritized=prioritized)
+    assert other.state().scalars["chunk_rows"] != memory.state().scalars["chunk_rows"]
+    store.restore(other)
+    assert other.chunk_versions() == memory.chunk_versions()
+    advance([memory, other], feed, 50, partial=True)
+    assert other.chunk_versions() == memory.chunk_versions()
+
+
+@pytest.mark.parametrize("rows", [0, -1, 2.0, None, True])
+def test_an_impossible_size_of_chunks_is_refused(rows):
+    memory = build(VECTOR, prioritized=False)
+    state = memory.state()
+    with pytest.raises(InvalidStateError):
+        memory.load_state(State(state.arrays, {**state.scalars, "chunk_rows": rows}))
+
+
+@pytest.mark.parametrize(
+    ("capacity", "chunk", "number"),
+    [
+        # Rows of 64 transitions of 509 bytes: 8 rows are 261 KB, just under 256 KiB.
+        (1_000, 8, 2),
+        (40_000, 8, 79),
+        # From 64 MiB on at least 256 chunks.
+        (200_000, 8, 391),
+        (280_000, 16, 274),
+    ],
+)
+def test_large_memories_have_a_few_hundred_chunks(monkeypatch, capacity, chunk, number):
     monkeypatch.undo()
     spec = make_spec((5, 10, 10), np.uint8, mask=False)
-    memory = build(spec, prioritized=False, num_envs=64, capacity=40_000)
-    feed = Feed(spec, 64, seed=0)
-    step = feed.step()
-    for _ in range(625):
+    memory = build(spec, prioritized=False, num_envs=64, capacity=capacity, n_step=1)
+    state = memory.state()
+    assert state.scalars["chunk_rows"] == chunk
+    assert len(state.arrays["version_base"]) == number
+
+
+def test_a_chunk_holds_its_rows(monkeypatch):
+    monkeypatch.undo()
+    spec = make_spec((5, 10, 10), np.uint8, mask=False)
+    memory = build(spec, prioritized=False, num_envs=64, capacity=1_000)
+    step = Feed(spec, 64, seed=0).step()
+    for _ in range(13):
         memory.write(*step)
-    # 64 transitions of 509 bytes a row: 256 rows are 8.3 MB, just under 8 MiB.
-    sizes = [sum(a.nbytes for a in memory.read_chunk(n).values()) for n in memory.chunk_versions()]
-    dense = [memory.read_chunk(n)["reward"].size * 509 for n in memory.chunk_versions()]
-    assert dense == [256 * 64 * 509, 256 * 64 * 509, (625 - 512) * 64 * 509]
-    assert all(size >= part for size, part in zip(sizes, dense, strict=True))
+    dense = [memory.read_chunk(n)["reward"].size for n in memory.chunk_versions()]
+    assert dense == [8 * 64, 5 * 64]
 
 
 def test_chunks_and_states_of_another_shape_are_refused():

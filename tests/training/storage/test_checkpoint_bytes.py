@@ -15,8 +15,8 @@ NUM_ENVS, ROWS = 8, 10_000
 def test_a_save_after_one_percent_of_the_memory_has_changed_writes_less_than_three(
     tmp_path, monkeypatch
 ):
-    # As large a share of the memory as a default chunk has of two gigabytes.
-    monkeypatch.setattr(chunks, "TARGET_BYTES", 1 << 15)
+    # Divided like memories of 64 MiB and more.
+    monkeypatch.setattr(chunks, "MIN_BYTES", 0)
     spec = make_spec((91,), np.uint8, mask=False)
     memory = ReplayBuffer(
         spec=spec, num_envs=NUM_ENVS, capacity=NUM_ENVS * ROWS, n_step=1, gamma=0.9
