@@ -29,6 +29,15 @@ def small_config(run_dir: Path, preset: str = "dqn", **options) -> TrainConfig:
     return TrainConfig(algo=preset, run_dir=str(run_dir), algo_config=algo, **values)
 
 
+def fused_config(run_dir: Path, preset: str = "dqn", **options) -> TrainConfig:
+    """A small run to be equal to another one to the bit.
+
+    `auto` chooses an engine by its speed, which depends on the load of the machine, and engines
+    round differently.
+    """
+    return small_config(run_dir, preset, engine="fused", **options)
+
+
 def _small(preset: str) -> dict[str, object]:
     if preset in PPO_PRESETS:
         return _ON_POLICY

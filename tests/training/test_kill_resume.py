@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from briskrl.training.loop import resume, train
-from tests.training.runs import policy_hash, small_config
+from tests.training.runs import fused_config, policy_hash
 
 KILLS = 5
 RUNS = [
@@ -27,11 +27,11 @@ RUNS = [
 RUN = """
 import json
 import sys
-from tests.training.runs import small_config
+from tests.training.runs import fused_config
 from briskrl.training.loop import resume, train
 run_dir, how, options = sys.argv[1:]
 if how == "train":
-    train(small_config(run_dir, checkpoint_steps=1600, **json.loads(options)))
+    train(fused_config(run_dir, checkpoint_steps=1600, **json.loads(options)))
 else:
     resume(run_dir)
 """
@@ -82,9 +82,9 @@ def test_a_run_that_is_moved_and_resumed_ten_times_ends_like_an_uninterrupted_on
     tmp_path: Path, preset: str
 ):
     steps, parts = 6_600, 11
-    train(small_config(tmp_path / "whole", preset, steps=steps))
+    train(fused_config(tmp_path / "whole", preset, steps=steps))
     run_dir = tmp_path / "part-1"
-    train(small_config(run_dir, preset, steps=steps // parts))
+    train(fused_config(run_dir, preset, steps=steps // parts))
     for part in range(2, parts + 1):
         moved = tmp_path / f"folder {part}" / f"part-{part}"
         moved.parent.mkdir()

@@ -20,13 +20,13 @@ from briskrl.training.loop import resume, train
 from briskrl.training.reporter import SilentReporter
 from briskrl.training.storage.checkpoint import list_checkpoints
 from briskrl.training.storage.line_files import read_jsonl
-from tests.training.runs import policy_hash, small_config
+from tests.training.runs import fused_config, policy_hash, small_config
 
 
 def test_equal_seeds_give_equal_parameters_and_other_seeds_do_not(tmp_path):
-    first = train(small_config(tmp_path / "a"))
-    train(small_config(tmp_path / "b"))
-    train(small_config(tmp_path / "c", seed=6))
+    first = train(fused_config(tmp_path / "a"))
+    train(fused_config(tmp_path / "b"))
+    train(fused_config(tmp_path / "c", seed=6))
     assert first.updates > 0
     assert policy_hash(tmp_path / "a") == policy_hash(tmp_path / "b")
     assert policy_hash(tmp_path / "a") != policy_hash(tmp_path / "c")
@@ -34,8 +34,8 @@ def test_equal_seeds_give_equal_parameters_and_other_seeds_do_not(tmp_path):
 
 @pytest.mark.parametrize("preset", ["dqn", "rainbow", "ppo", "a2c"])
 def test_a_warm_up_does_not_change_the_training(tmp_path, preset):
-    with_warmup = train(small_config(tmp_path / "with", preset))
-    without = train(small_config(tmp_path / "without", preset, warmup=False))
+    with_warmup = train(fused_config(tmp_path / "with", preset))
+    without = train(fused_config(tmp_path / "without", preset, warmup=False))
     assert with_warmup.warmup_s > 0 == without.warmup_s
     assert policy_hash(tmp_path / "with") == policy_hash(tmp_path / "without")
     episodes = [(tmp_path / name / "episodes.csv").read_text() for name in ("with", "without")]
@@ -51,7 +51,7 @@ def test_a_warm_up_covers_rollout_reuse_and_does_not_change_the_training(tmp_pat
 
     monkeypatch.setattr(AdvantageEstimator, "estimate", watched)
     for name, warmup, first in (("with", True, 1), ("without", False, 0)):
-        train(small_config(tmp_path / name, "ppo", warmup=warmup, algo_config={"reuse": 1}))
+        train(fused_config(tmp_path / name, "ppo", warmup=warmup, algo_config={"reuse": 1}))
         assert ages[0] == first
         assert set(ages) == {0, 1}
         ages.clear()
@@ -61,7 +61,7 @@ def test_a_warm_up_covers_rollout_reuse_and_does_not_change_the_training(tmp_pat
 @pytest.mark.parametrize("preset", list(ALGOS))
 def test_a_resumed_run_is_bit_identical_to_an_uninterrupted_one(tmp_path, preset):
     env_config = {"obs": "flood", "masks": True, "height": 6, "width": 6}
-    config = small_config(tmp_path / "whole", preset, env_config=env_config, steps=2000)
+    config = fused_config(tmp_path / "whole", preset, env_config=env_config, steps=2000)
     train(config)
     train(replace(config, run_dir=str(tmp_path / "parts"), steps=900))
     resume(tmp_path / "parts", steps=1500)
@@ -72,8 +72,8 @@ def test_a_resumed_run_is_bit_identical_to_an_uninterrupted_one(tmp_path, preset
 
 
 def test_checkpoints_do_not_change_the_training(tmp_path):
-    train(small_config(tmp_path / "plain"))
-    train(small_config(tmp_path / "saving", checkpoint_steps=500, keep_checkpoints=3))
+    train(fused_config(tmp_path / "plain"))
+    train(fused_config(tmp_path / "saving", checkpoint_steps=500, keep_checkpoints=3))
     assert policy_hash(tmp_path / "plain") == policy_hash(tmp_path / "saving")
     assert len(list_checkpoints(tmp_path / "saving" / "checkpoints")) == 3
 
@@ -185,8 +185,8 @@ class Notes(SilentReporter):
 
 
 def test_a_resume_from_the_previous_checkpoint_ends_with_the_same_parameters(tmp_path):
-    train(small_config(tmp_path / "whole"))
-    train(small_config(tmp_path / "run", checkpoint_steps=1000, keep_checkpoints=2, steps=2000))
+    train(fused_config(tmp_path / "whole"))
+    train(fused_config(tmp_path / "run", checkpoint_steps=1000, keep_checkpoints=2, steps=2000))
     newest = list_checkpoints(tmp_path / "run" / "checkpoints")[0]
     model = newest / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-7])
@@ -197,8 +197,8 @@ def test_a_resume_from_the_previous_checkpoint_ends_with_the_same_parameters(tmp
 
 
 def test_a_run_killed_before_its_first_checkpoint_starts_again(tmp_path):
-    train(small_config(tmp_path / "whole"))
-    config = small_config(tmp_path / "run", steps=640)
+    train(fused_config(tmp_path / "whole"))
+    config = fused_config(tmp_path / "run", steps=640)
     train(config)
     for name in ("checkpoints", "policy"):
         shutil.rmtree(tmp_path / "run" / name)
