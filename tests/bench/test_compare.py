@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp, inf, log
+from math import exp, inf, log, sqrt
 
 import numpy as np
 import pytest
@@ -159,3 +159,22 @@ def test_standard_error_matches_the_scatter_of_ratios() -> None:
         ratios.append(cost_ratio(pairs))
         errors.append(standard_error(pairs))
     assert np.mean(errors) == pytest.approx(np.std(ratios), rel=0.15)
+
+
+def test_the_interval_of_a_few_ratios_is_students_by_hand() -> None:
+    found = estimate([0.1, 0.2, 0.3, 0.4, 0.5])
+    # The standard error, times Student's 0.975 quantile with four degrees of freedom.
+    half_width = 2.776445 * 0.0707107
+    assert log(found.ratio) == pytest.approx(0.3)
+    assert log(found.low) == pytest.approx(0.3 - half_width, abs=1e-5)
+    assert log(found.high) == pytest.approx(0.3 + half_width, abs=1e-5)
+
+
+def test_the_interval_of_many_ratios_is_that_of_their_trimmed_mean() -> None:
+    """Yuen 1974: one in eight is left out at each end, and counts as the outermost kept one."""
+    found = estimate([-5.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 7.0])
+    winsorized = [0.1, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.6]
+    squares = sum((value - 0.35) ** 2 for value in winsorized)
+    half_width = 2.570582 * sqrt(squares / (6 * 5))
+    assert log(found.ratio) == pytest.approx(0.35)
+    assert log(found.high / found.ratio) == pytest.approx(half_width, abs=1e-5)

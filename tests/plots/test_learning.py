@@ -82,6 +82,15 @@ def test_curves_can_be_drawn_by_time(tmp_path: Path) -> None:
     assert ax.get_title(loc="left") == "mine"
 
 
+def test_times_before_the_first_row_of_metrics_begin_at_zero(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a", [1.0] * 60)
+    row = {"env_steps": 6000, "wall_s": 6.0}
+    (run / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    (line,) = learning_curve([run], tmp_path / "a.png", x="wall_s").axes[0].get_lines()
+    np.testing.assert_allclose(line.get_xdata(), 0.1 * np.arange(1, 61))
+    assert set(line.get_ydata()) == {1.0}
+
+
 def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
     run = write_run(tmp_path / "a", [1.0] * 60, tail="6100,0,9,5")
     (line,) = learning_curve([run], tmp_path / "a.png").axes[0].get_lines()
