@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -16,10 +17,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from briskrl.core.errors import ConfigError, RunFolderError
+from briskrl.core.types import State
 from briskrl.training.evaluate import evaluate
 from briskrl.training.loop import resume
 from briskrl.training.resolve import load_config
+from briskrl.training.storage.run_dir import RunDir
 from tests.training.make_old_runs import FIRST, FOLDER
+from tests.training.runs import policy_hash
 
 ARCHIVES = sorted(FOLDER.glob("*/*.tar.gz"))
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
@@ -57,3 +62,33 @@ def test_an_old_run_loads_evaluates_and_resumes_to_the_same_policy(unpacked):
     # Equal to the bit on the processor that wrote them; others may add up in another order.
     for name, array in wanted.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.fixture
+def old_run(tmp_path):
+    with tarfile.open(FIRST / "dqn-snake.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "run"
+
+
+def test_an_old_run_killed_before_its_policy_was_written_plays_its_checkpoint(old_run):
+    before = policy_hash(old_run)
+    run = RunDir.open(old_run)
+    state, description = run.load_policy_files()
+    earlier = State({name: 0 * array for name, array in state.arrays.items()}, state.scalars)
+    run.save_policy(earlier, {**description, "env_steps": 8})
+    assert policy_hash(old_run) != before
+    found, about = RunDir.open(old_run).load_policy_files()
+    assert about == description
+    assert all((found.arrays[name] == array).all() for name, array in state.arrays.items())
+    assert policy_hash(old_run) == before
+
+
+def test_an_old_run_without_a_policy_gets_one_from_a_resume(old_run):
+    before = policy_hash(old_run)
+    shutil.rmtree(old_run / "policy")
+    with pytest.raises(RunFolderError, match="brisk resume"):
+        evaluate(old_run, episodes=1)
+    with pytest.raises(ConfigError, match="reached its budget"):
+        resume(old_run)
+    assert policy_hash(old_run) == before
