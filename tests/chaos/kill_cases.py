@@ -29,13 +29,13 @@ _ENVS: dict[str, dict[str, Any]] = {
     },
 }
 _STEPS = {
-    "snake": {"dqn": 60_000, "per-dqn": 60_000, "rainbow": 30_000, "ppo": 100_000},
-    "cage2": {"dqn": 40_000, "per-dqn": 40_000, "rainbow": 30_000, "ppo": 60_000},
-    "wildfire": {"dqn": 20_000, "per-dqn": 20_000, "rainbow": 20_000, "ppo": 30_000},
-    "gym-process": {"dqn": 8_000, "per-dqn": 8_000, "rainbow": 8_000, "ppo": 20_000},
+    "snake": {"dqn": 20_000, "per-dqn": 20_000, "rainbow": 12_000, "ppo": 40_000},
+    "cage2": {"dqn": 15_000, "per-dqn": 15_000, "rainbow": 10_000, "ppo": 30_000},
+    "wildfire": {"dqn": 8_000, "per-dqn": 8_000, "rainbow": 6_000, "ppo": 12_000},
+    "gym-process": {"dqn": 6_000, "per-dqn": 6_000, "rainbow": 5_000, "ppo": 12_000},
 }
 _STAGES = (
-    Stage(env={"height": 4, "width": 4}, until="steps", value=30_000),
+    Stage(env={"height": 4, "width": 4}, until="steps", value=10_000),
     Stage(env={"height": 6, "width": 6}, until="score", value=-1.0, window=20),
 )
 _TEACHER = {"pretrain_from": "dpv", "pretrain_steps": 200}
