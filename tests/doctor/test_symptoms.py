@@ -54,6 +54,14 @@ def test_memory_that_is_filled_once_is_no_leak() -> None:
     assert leak(observe(STEADY, rss=filled)) is None
 
 
+def test_memory_that_hardly_grows_after_buffers_are_filled_is_no_leak() -> None:
+    filled = COUNT // 3
+    early = [100 + 60 * i / filled for i in range(filled)]
+    late = [160 + 6 * i / (COUNT - filled) for i in range(COUNT - filled)]
+    assert leak(observe(STEADY, rss=early + late)) is None
+    assert leak(observe(STEADY, rss=early + [160 + 2 * i for i in range(COUNT - filled)]))
+
+
 def test_storing_is_expensive_if_a_batched_write_is_much_cheaper() -> None:
     seen = observe(STEADY, shares={"store": 0.5, "update": 0.5})
     found = expensive_store(seen, 10, lambda: 1e-5, lambda: 1e-5)
