@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from briskrl.algos.base import Algorithm
 from briskrl.algos.components import BuildContext, Components, OffPolicyComponents
 from briskrl.algos.registry import ALGOS
@@ -130,6 +132,7 @@ class Trainer:
         # A rollout buffer decides which of its slots the collector acts on.
         self.memory.load_state(states["memory"])
         self.collector.load_state(states["collector"])
+        self._load_pretraining(states.get("pretraining"))
         self.schedule.load_state(mapping(bookkeeping, "cadence"))
         self.counters.load_state(counters)
         if self.overlap is not None:
@@ -137,8 +140,25 @@ class Trainer:
             self.overlap.pending = whole(bookkeeping, "owed", self._most_pending)
         self.streams.load_state(mapping(bookkeeping, "streams"))
         self.pretrained = bool(bookkeeping.get("pretrained", True))
-        self.pretraining = states.get("pretraining")
         self._check_progress()
+
+    def _load_pretraining(self, saved: State | None) -> None:
+        """Keep the state of pretraining that was stopped, after checking it.
+
+        Raises:
+            InvalidStateError: It is impossible.
+        """
+        if saved is not None:
+            # `Pretrainer` loads them again, when it is too late for another checkpoint.
+            self.counters.load_state(mapping(saved.scalars, "counters"))
+            self.schedule.load_state(mapping(saved.scalars, "schedule"))
+            self._check_progress()
+            losses = saved.arrays.get("losses")
+            if losses is None or losses.dtype != np.float64 or losses.ndim != 1:
+                raise InvalidStateError("the losses of pretraining are missing")
+            if not isinstance(saved.scalars.get("plays"), bool):
+                raise InvalidStateError("it is unknown whether the teacher plays")
+        self.pretraining = saved
 
     @property
     def _most_pending(self) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from briskrl.core.errors import ConfigError
+from briskrl.core.errors import ConfigError, InvalidStateError
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.env import WildfireVecEnv
 from briskrl.envs.wildfire.landscape_pool import planned
@@ -324,3 +324,27 @@ def test_one_transition_per_environment_is_enough_to_pretrain_on(tmp_path, algo)
         losses = pretrain(trainer)
         assert losses
         assert trainer.pretrained
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda saved: saved.scalars["counters"].update(updates=-1),
+        lambda saved: saved.scalars["counters"].update(env_steps="many"),
+        lambda saved: saved.scalars["schedule"].update(collected=7),
+        lambda saved: saved.scalars.pop("plays"),
+        lambda saved: saved.scalars.pop("schedule"),
+        lambda saved: saved.arrays.pop("losses"),
+        lambda saved: saved.arrays.update(losses=np.zeros((2, 2))),
+    ],
+)
+def test_impossible_states_of_pretraining_are_rejected_when_they_are_loaded(tmp_path, spoil):
+    with closing(Trainer(complete(config(tmp_path / "run", engine="fused")))) as trainer:
+        trainer.start()
+        states = []
+        pretrain(trainer, between=lambda run: not states.append(run.state()) and len(states) < 4)
+        trainer.load_state(states[-1].states, states[-1].counters)
+        assert trainer.pretraining is not None
+        spoil(states[-1].states["pretraining"])
+        with pytest.raises(InvalidStateError):
+            trainer.load_state(states[-1].states, states[-1].counters)

@@ -81,8 +81,8 @@ class PPO:
         )
         self._cloning_engine: PPOEngine | None = None
         self._cloning_optimizer: SafeAdam | None = None
-        self._saved_cloning: State | None = None
-        """The loaded state of the optimizer of behavior cloning that was stopped."""
+        self._loaded_optimizer: SafeAdam | None = None
+        """The optimizer of behavior cloning that was stopped."""
         self._rng = streams["explore"]
         self._estimator = AdvantageEstimator(gamma=config.gamma, gae_lambda=config.gae_lambda)
         self._moments = RunningMoments(spec.obs.size) if config.normalize_obs else None
@@ -148,10 +148,10 @@ class PPO:
         config = replace(
             self.config, clip=0.0, clip_value=0.0, entropy_coef=self.config.pretrain_entropy_coef
         )
-        self._cloning_optimizer = _build_optimizer(config, self.model.flat, self._compute)
-        if self._saved_cloning is not None:
-            self._cloning_optimizer.load_state(self._saved_cloning)
-            self._saved_cloning = None
+        optimizer = self._loaded_optimizer
+        if optimizer is None:
+            optimizer = _build_optimizer(config, self.model.flat, self._compute)
+        self._cloning_optimizer, self._loaded_optimizer = optimizer, None
         model = replace(self.model, config=config, optimizer=self._cloning_optimizer)
         if self.engines.name == "fused":
             self._cloning_engine = FusedPPOEngine(model, self._inputs, self._compute.threads)
@@ -212,7 +212,10 @@ class PPO:
         arrays, optim = state["model"].arrays, state["optim"]
         load_parameters(self.model.network, arrays)
         self.model.optimizer.load_state(optim)
-        self._saved_cloning = state.get("cloning")
+        self._loaded_optimizer = None
+        if "cloning" in state:
+            self._loaded_optimizer = _build_optimizer(self.config, self.model.flat, self._compute)
+            self._loaded_optimizer.load_state(state["cloning"])
         if self._moments is not None:
             self._moments.load(arrays)
             self._use_moments()

@@ -65,7 +65,7 @@ class Demonstrator:
 
     def load_state(self, arrays: dict[str, Array]) -> None:
         """Continue with saved plans; plans that do not fit these landscapes are made again."""
-        plans, cells = arrays["plans"], self._urgency.shape[2]
+        plans, cells = arrays.get("plans", np.zeros(0)), self._urgency.shape[2]
         most = len(self._env.pool.members) * self._env.config.teacher_plans
         fits = plans.ndim == 2 and len(plans) <= most and np.issubdtype(plans.dtype, np.integer)
         if fits and np.all((plans >= -1) & (plans < cells)):
