@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -155,8 +156,33 @@ def test_a_checkpoint_that_is_gone_marks_the_run(tmp_path, capsys):
     assert listed(capsys, tmp_path)["damaged"]["damaged"] == ["checkpoints/LATEST"]
 
 
-def test_a_file_that_this_user_may_not_read_marks_the_run(tmp_path, capsys):
-    if os.geteuid() == 0:
-        pytest.skip("the superuser may read everything")
-    (make_run(tmp_path / "damaged") / "status.json").chmod(0)
-    assert listed(capsys, tmp_path)["damaged"]["damaged"] == ["status.json"]
+@pytest.fixture
+def ordinary_user() -> Iterator[Path]:
+    """A folder; the test runs as a user whose permissions are checked, which root's are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        before = os.geteuid()
+        if before == 0:
+            os.seteuid(65534)
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(before)
+
+
+def test_a_file_that_this_user_may_not_read_marks_the_run(ordinary_user, capsys):
+    make_run(ordinary_user / "good")
+    for name in ("status.json", "config.toml"):
+        (make_run(ordinary_user / name) / name).chmod(0)
+    (make_run(ordinary_user / "closed") / "checkpoints").chmod(0)
+    found = listed(capsys, ordinary_user)
+    assert found["good"]["damaged"] == []
+    for name in ("status.json", "config.toml"):
+        assert found[name]["damaged"] == [name]
+    assert len(found) == 4
+
+
+def test_a_folder_that_this_user_may_not_list_is_a_clear_error(ordinary_user, capsys):
+    (ordinary_user / "closed").mkdir(mode=0)
+    assert main(["runs", "--root", str(ordinary_user / "closed")]) == 2
+    assert "Permission denied" in capsys.readouterr().err
