@@ -28,7 +28,9 @@ def warm_up(trainer: Trainer, *, choose: bool = True) -> float:
     trainer.start()
     fresh = trainer.state()
     for _ in range(trainer.learner.warmup_steps):
-        trainer.collector.collect()
+        # A rollout of a single step is complete after the first one.
+        if trainer.memory.has_room.any():
+            trainer.collector.collect()
     trainer.collector.cancel_or_wait()
     engines = trainer.algo.engines
     chosen, note = engines.name, trainer.engine_note

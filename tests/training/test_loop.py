@@ -42,6 +42,16 @@ def test_a_warm_up_does_not_change_the_training(tmp_path, preset):
     assert episodes[0] == episodes[1]
 
 
+def test_rollouts_of_one_step_are_trained_on_with_a_warm_up(tmp_path):
+    table = {"update_steps": 1, "minibatch_size": 8}
+    hashes = []
+    for name, warmup in (("with", True), ("without", False)):
+        config = fused_config(tmp_path / name, "a2c", warmup=warmup, steps=64, algo_config=table)
+        assert train(config).updates > 0
+        hashes.append(policy_hash(tmp_path / name))
+    assert hashes[0] == hashes[1]
+
+
 def test_a_warm_up_covers_rollout_reuse_and_does_not_change_the_training(tmp_path, monkeypatch):
     estimate, ages = AdvantageEstimator.estimate, []
 

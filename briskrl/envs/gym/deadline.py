@@ -43,7 +43,11 @@ class Deadline:
             self._is_armed = threading.current_thread() is threading.main_thread()
         if self._is_armed:
             self._before = signal.signal(signal.SIGALRM, self._expire)
-            self.restart()
+            try:
+                self.restart()
+            except _Expired as error:
+                # A timeout of a few microseconds is over already.
+                self.__exit__(_Expired, error, None)
         return self
 
     def __exit__(

@@ -229,6 +229,8 @@ def test_a_deadline_that_is_caught_comes_again_and_leaves_no_alarm() -> None:
         sleep_twice()
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) == before
-    with Deadline(60, "x"):
+    with pytest.raises(EnvWorkerError, match="for 1e-09 s"), Deadline(1e-9, "x"):
+        time.sleep(60)
+    with Deadline(60, "x"), Deadline(1e300, "y"):
         pass
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
