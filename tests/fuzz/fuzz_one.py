@@ -72,7 +72,7 @@ def main() -> None:
     # In memory where possible: a reader reads a file in every execution.
     root = "/dev/shm" if Path("/dev/shm").is_dir() else None
     folder = Path(tempfile.mkdtemp(dir=root))
-    reader = make_readers(folder, Path(run))[name]
+    reader = make_readers(folder, Path(run), [name])[name]
     for number, seed in enumerate(reader.seeds):
         (Path(corpus) / f"seed-{number}").write_bytes(seed)
         with suppress(*reader.refusals):

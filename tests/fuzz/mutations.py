@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.fuzz.audit import Guard
-from tests.fuzz.readers import Reader, make_readers
+from tests.fuzz.readers import NAMES, Reader, make_readers
 
 WORDS = (b"[" * 3000, b"-1", b"1e999", b"NaN", b'"', b"{}", b"null", b"\x00", b"\xff" * 8, b"../")
 
@@ -56,7 +56,7 @@ def try_reader(name: str, reader: Reader, guard: Guard, count: int) -> dict:
 def main() -> None:
     """Try all readers and write one line of JSON for each."""
     folder, run, count = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-    readers = make_readers(folder, run)
+    readers = make_readers(folder, run, NAMES)
     guard = Guard(folder)
     for name, reader in readers.items():
         print(json.dumps(try_reader(name, reader, guard, count)), flush=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,37 +37,6 @@ from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.storage.safetensors_io import parse_tensors
 
 Read = Callable[[bytes], object]
-NAMES = (
-    "manifest",
-    "manifest-signed",
-    "state",
-    "latest",
-    "safetensors",
-    "replay-chunk",
-    "rollout-chunk",
-    "env-snake",
-    "env-cage2",
-    "env-cartpole",
-    "env-wildfire",
-    "policy",
-    "policy-weights",
-    "status",
-    "metrics",
-    "episodes",
-    "lock",
-    "config-toml",
-    "config-json",
-    "config-yaml",
-    "snapshot",
-    "landscape-npz",
-    "landscape-asc",
-    "cage2-recording",
-    "py-spy",
-    "bench-ratio",
-    "tune-cache",
-    "machine-profile",
-)
-"""The keys of `make_readers`."""
 
 
 @dataclass(frozen=True)
@@ -80,22 +49,20 @@ class Reader:
     """Files to start from."""
 
 
-def make_readers(folder: Path, run: Path) -> dict[str, Reader]:
-    """All readers, which use files in `folder`.
+def make_readers(folder: Path, run: Path, names: Collection[str]) -> dict[str, Reader]:
+    """The readers of these names, which use files in `folder`.
 
     Args:
         folder: An empty folder.
         run: A finished run of PPO on CartPole, which is copied.
+        names: Members of NAMES.
     """
-    checkpoint = next((run / "checkpoints").glob("step_*"))
-    return {
-        **_checkpoint_readers(folder, checkpoint),
-        **_array_readers(),
-        **_run_readers(folder, run),
-        **_config_readers(folder, run),
-        **_other_readers(folder),
-        **_cache_readers(folder),
-    }
+    readers: dict[str, Reader] = {}
+    for group, make in GROUPS.items():
+        # Building a group takes seconds, because of what it imports and compiles.
+        if not set(group).isdisjoint(names):
+            readers |= make(folder, run)
+    return {name: readers[name] for name in NAMES if name in names}
 
 
 def _put(path: Path) -> Callable[[bytes], Path]:
@@ -107,7 +74,8 @@ def _put(path: Path) -> Callable[[bytes], Path]:
     return put
 
 
-def _checkpoint_readers(folder: Path, checkpoint: Path) -> dict[str, Reader]:
+def _checkpoint_readers(folder: Path, run: Path) -> dict[str, Reader]:
+    checkpoint = next((run / "checkpoints").glob("step_*"))
     name, file = checkpoint.name, manifests.FILE_NAME
     put_manifest = _put(folder / "manifest" / file)
     for copy in ("signed", "latest"):
@@ -148,7 +116,7 @@ def _checkpoint_readers(folder: Path, checkpoint: Path) -> dict[str, Reader]:
     }
 
 
-def _array_readers() -> dict[str, Reader]:
+def _array_readers(folder: Path, run: Path) -> dict[str, Reader]:
     spec = EnvSpec(ArraySpec.of((3,), "float32", -1, 1), DiscreteSpec(4), None, True, False)
     size = {"spec": spec, "num_envs": 2}
 
@@ -174,17 +142,14 @@ def _array_readers() -> dict[str, Reader]:
         RolloutBuffer(steps=4, reuse=0, **size).read_chunk("rollout_0"),
     ]
     seeds = [_tensor_bytes(arrays) for arrays in chunks]
-    readers = {
+    return {
         "safetensors": Reader(parse_tensors, (ValueError,), tuple(seeds)),
         "replay-chunk": Reader(chunk, (ValueError,), (seeds[0],)),
         "rollout-chunk": Reader(rollout, (ValueError,), (seeds[1],)),
     }
-    for name in ("snake", "cage2", "cartpole", "wildfire"):
-        readers[f"env-{name}"] = _env_reader(name)
-    return readers
 
 
-def _env_reader(name: str) -> Reader:
+def _env_reader(name: str) -> dict[str, Reader]:
     small = {"height": 6, "width": 7, "landscapes": 3, "n_weather": 2, "n_fires": 4, "obs_fires": 8}
     config: Any = None
     if name == "wildfire":
@@ -204,7 +169,7 @@ def _env_reader(name: str) -> Reader:
             actions.fill(action)
             env.step_into(actions, out)
 
-    return Reader(read, seeds=(good.tobytes(),))
+    return {f"env-{name}": Reader(read, seeds=(good.tobytes(),))}
 
 
 def _run_readers(folder: Path, run: Path) -> dict[str, Reader]:
@@ -280,7 +245,7 @@ def _config_readers(folder: Path, run: Path) -> dict[str, Reader]:
     }
 
 
-def _other_readers(folder: Path) -> dict[str, Reader]:
+def _other_readers(folder: Path, run: Path) -> dict[str, Reader]:
     from briskrl.bench.ratio import read_runs
     from briskrl.doctor.py_spy import frames
 
@@ -323,7 +288,7 @@ def _other_readers(folder: Path) -> dict[str, Reader]:
     }
 
 
-def _cache_readers(folder: Path) -> dict[str, Reader]:
+def _cache_readers(folder: Path, run: Path) -> dict[str, Reader]:
     from briskrl.training import machine_profile
     from briskrl.tuning import cache
 
@@ -367,3 +332,27 @@ def _tensor_bytes(arrays: Any) -> bytes:
     from safetensors.numpy import save
 
     return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+
+
+Make = Callable[[Path, Path], dict[str, Reader]]
+GROUPS: dict[tuple[str, ...], Make] = {
+    ("manifest", "manifest-signed", "state", "latest"): _checkpoint_readers,
+    ("safetensors", "replay-chunk", "rollout-chunk"): _array_readers,
+    ("env-snake",): lambda folder, run: _env_reader("snake"),
+    ("env-cage2",): lambda folder, run: _env_reader("cage2"),
+    ("env-cartpole",): lambda folder, run: _env_reader("cartpole"),
+    ("env-wildfire",): lambda folder, run: _env_reader("wildfire"),
+    ("policy", "policy-weights", "status", "metrics", "episodes", "lock"): _run_readers,
+    ("config-toml", "config-json", "config-yaml"): _config_readers,
+    (
+        "snapshot",
+        "landscape-npz",
+        "landscape-asc",
+        "cage2-recording",
+        "py-spy",
+        "bench-ratio",
+    ): _other_readers,
+    ("tune-cache", "machine-profile"): _cache_readers,
+}
+NAMES = tuple(name for group in GROUPS for name in group)
+"""All readers."""

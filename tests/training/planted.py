@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import save
 
 from briskrl.core.errors import BriskError
 from briskrl.training.loop import train
@@ -29,7 +30,7 @@ from briskrl.training.storage.atomic_files import measure
 from briskrl.training.storage.checkpoint import list_checkpoints
 from briskrl.training.storage.manifest import FILE_NAME, Manifest, read_manifest
 from briskrl.training.storage.run_dir import RunDir
-from briskrl.training.storage.safetensors_io import read_tensors, write_tensors
+from briskrl.training.storage.safetensors_io import read_tensors
 from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 from tests.training.runs import small_config
@@ -77,8 +78,10 @@ class Plant:
 
     file: str
     array: str
-    offset: int
+    offset: int | None
+    """Where in the array's bytes; None to fill the whole array."""
     data: bytes
+    is_float: bool
     what: str
 
 
@@ -127,16 +130,19 @@ def values_of(array: np.ndarray, *, native: bool) -> list[np.generic]:
 
 
 def plants_of(checkpoint: Path, rng: random.Random, positions: int) -> Iterator[Plant]:
-    """Every value at `positions` random places of every array of a checkpoint."""
+    """Every value at `positions` random places of every array of a checkpoint, and everywhere."""
     for path in sorted(checkpoint.rglob("*.safetensors")):
         name = str(path.relative_to(checkpoint))
         for key, array in sorted(read_tensors(path).items()):
             native = array.dtype == np.uint64
             for value in values_of(array, native=native):
                 size = value.dtype.itemsize
+                data, is_float = value.tobytes(), array.dtype.kind == "f"
+                yield Plant(name, key, None, data, is_float, f"{key}[:] = {value!r}")
                 for _ in range(positions if array.nbytes else 0):
                     at = rng.randrange(array.nbytes // size) * size
-                    yield Plant(name, key, at, value.tobytes(), f"{key}[byte {at}] = {value!r}")
+                    what = f"{key}[byte {at}] = {value!r}"
+                    yield Plant(name, key, at, data, is_float, what)
 
 
 def plant(checkpoint: Path, planted: Plant) -> None:
@@ -144,9 +150,12 @@ def plant(checkpoint: Path, planted: Plant) -> None:
     path = checkpoint / planted.file
     arrays = read_tensors(path)
     raw = arrays[planted.array].reshape(-1).view(np.uint8)
-    raw[planted.offset : planted.offset + len(planted.data)] = np.frombuffer(planted.data, np.uint8)
-    path.unlink()
-    write_tensors(path, arrays)
+    data = np.frombuffer(planted.data, np.uint8)
+    if planted.offset is None:
+        raw[: len(raw) // len(data) * len(data)] = np.tile(data, len(raw) // len(data))
+    else:
+        raw[planted.offset : planted.offset + len(data)] = data
+    path.write_bytes(save(arrays))
     resign(checkpoint)
 
 
@@ -157,7 +166,7 @@ class Continuer:
         self.run = run
         # More than enough for another rollout and the updates on it.
         config = load_config(run / "config.toml")
-        self.config = replace(config, steps=config.steps + 640)
+        self.config = replace(config, steps=config.steps + 208)
         self.trainer = Trainer(self.config)
         warm_up(self.trainer, choose=False)
 
@@ -188,7 +197,6 @@ class Continuer:
                 recorder.load()
                 while self.trainer.counters.env_steps < self.config.steps:
                     recorder.record(self.trainer.iterate())
-                recorder.save()
             return RAN
         except BriskError as error:
             os.write(write, str(error).encode()[:2000])
@@ -212,7 +220,10 @@ def try_all(folder: Path, family: str, algo: str, positions: int, limit: int, se
         return found
     plants = list(plants_of(list_checkpoints(run / "checkpoints")[0], rng, positions))
     if 0 < limit < len(plants):
-        plants = rng.sample(plants, limit)
+        # First those that are most likely to become a wrong index.
+        rng.shuffle(plants)
+        plants.sort(key=lambda planted: (planted.offset is not None) + planted.is_float)
+        plants = plants[: limit * 2 // 3] + rng.sample(plants[limit * 2 // 3 :], -(-limit // 3))
     for planted in plants:
         plant(continuer.checkpoint(copy), planted)
         code, text = continuer.go_on(copy)

@@ -308,9 +308,8 @@ class _Reader:
             return deque([self.read(part) for part in value["deque"]], value["maxlen"])
         if "bytes" in value:
             return base64.b64decode(value["bytes"])
-        kind = next(kind for name, kind in BOXES.items() if name in value)
-        (parts,) = value.values()
-        return kind([self.read(part) for part in parts])
+        ((name, parts),) = value.items()
+        return BOXES[name]([self.read(part) for part in parts])
 
     def _random(self, value: dict[str, JSON]) -> Any:
         state = self.read(value["at"])
