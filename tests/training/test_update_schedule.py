@@ -37,6 +37,12 @@ def test_a_ratio_is_the_exact_decimal_number():
     assert [schedule.due(249), schedule.due(1), schedule.due(250)] == [0, 1, 1]
 
 
+@pytest.mark.parametrize(("ratio", "updates"), [(0.29, 29), (0.57, 57), (1.15, 115)])
+def test_products_that_binary_fractions_miss_are_exact(ratio, updates):
+    assert int(100 * ratio) < updates
+    assert RatioSchedule(updates_per_step=ratio, learning_starts=0).due(100) == updates
+
+
 @given(ratio=RATIOS, first=st.integers(0, 10_000), second=st.integers(0, 10_000))
 def test_a_resume_issues_no_burst_of_updates(ratio, first, second):
     whole = RatioSchedule(updates_per_step=ratio, learning_starts=50)
