@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from briskrl.training.loop import resume, train
+from briskrl.training.recorder import RunRecorder
+from tests.chaos.killed_runs import metric_rows
 from tests.training.runs import fused_config, policy_hash
 
 KILLS = 2
@@ -76,6 +78,25 @@ def test_a_run_killed_at_random_moments_resumes_bit_identically(
     assert policy_hash(run_dir) == policy_hash(tmp_path / "whole")
     whole = (tmp_path / "whole" / "episodes.csv").read_bytes()
     assert (run_dir / "episodes.csv").read_bytes() == whole
+
+
+class Crash(Exception):  # noqa: N818
+    """Ends a run without saving it."""
+
+
+@pytest.mark.parametrize("preset", ["rainbow", "ppo"])
+def test_a_resumed_run_logs_the_same_rows(tmp_path: Path, preset: str):
+    def crash(recorder: RunRecorder) -> None:
+        if recorder.trainer.counters.env_steps > 1700:
+            raise Crash
+
+    # A row in every iteration; checkpoints fall between the updates of PPO.
+    options = {"log_seconds": 1e-6, "checkpoint_steps": 500, "steps": 2900}
+    train(fused_config(tmp_path / "whole", preset, **options))
+    with pytest.raises(Crash):
+        train(fused_config(tmp_path / "crashed", preset, **options), hooks=[crash])
+    resume(tmp_path / "crashed")
+    assert metric_rows(tmp_path / "crashed") == metric_rows(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("preset", ["rainbow", "ppo"])

@@ -186,12 +186,17 @@ class PPO:
         return policy_flops(self.config, self.model.network, num_envs)
 
     def progress(self, counters: Counters) -> dict[str, float]:
-        """Means of the loss's terms since the last call, and the current learning rate."""
+        """Means of the loss's terms since the last call, and the current learning rate.
+
+        The explained variance is that of the newest rollout, once: it is not saved, so that rows
+        without an update would differ after a resume.
+        """
         engine = self._cloning_engine or self.engines.now
         figures = {"lr": self._lr(counters), **engine.drain()}
         figures |= self.model.optimizer.drain()
         if self._explained_variance is not None:
             figures["explained_variance"] = self._explained_variance
+            self._explained_variance = None
         return figures
 
     def state(self) -> dict[str, State]:
