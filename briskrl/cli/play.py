@@ -150,8 +150,6 @@ def show(frames: Iterator[Frame], fps: float) -> None:
     if terminal:
         print("\x1b[2J", end="", file=screen)
     for frame in frames:
-        if is_lost(screen):
-            return
         if terminal:
             picture = color_board(frame.picture) if frame.board else _colored(frame.picture)
             print(f"{HOME}{picture}{CLEAR_BELOW}", file=screen, flush=True)
@@ -161,6 +159,8 @@ def show(frames: Iterator[Frame], fps: float) -> None:
         if frame.ended is not None:
             print(frame.ended, flush=True)
             time.sleep(1.0 if terminal else 0.0)
+        if is_lost(screen):
+            return
 
 
 def _colored(picture: Any) -> str:

@@ -130,9 +130,13 @@ def _ppo() -> list[str]:
 def test_results_that_cannot_be_written_end_every_command_as_unix_tools_do(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    for stream, code in ((">/dev/full", 1), (">&-", 1), ("| true", 141)):
-        folder = tmp_path / str(code) / stream.strip("> /&-|")
-        folder.mkdir(parents=True)
+    for name, stream, code in (
+        ("full", ">/dev/full", 1),
+        ("closed", ">&-", 1),
+        ("pipe", "| true", 141),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
         line = f"{' '.join(command(*words))} {stream}; exit ${{PIPESTATUS[0]}}"
         done = subprocess.run(
             ["bash", "-c", line], cwd=folder, env=environment(), capture_output=True, timeout=300
