@@ -21,8 +21,8 @@ from briskrl.core.state_checks import MALFORMED
 from briskrl.envs.wildfire.landscape import LAYERS, Landscape, cell_name, landscape_of
 
 Layer = NDArray[Any]
-MOST_CELLS = 10**8
-"""Cells of the largest grid that is read."""
+LONGEST_SIDE = 10**9
+"""Cells along a side of a grid; a header may hold any number."""
 CELL_M = 30.0
 """Side of a cell if an .npz file does not specify it."""
 _NUMBERS = ("cell_m", "prevailing_deg")
@@ -78,7 +78,8 @@ def write_npz(path: str | Path, landscape: Landscape) -> None:
 def _read_npz(file: Path) -> tuple[dict[str, Layer], dict[str, float]]:
     try:
         with np.load(file, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
+            # NumPy returns the bytes of members that are not arrays.
+            found = {name: np.asarray(arrays[name]) for name in arrays.files}
     except (OSError, *MALFORMED, zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise ConfigError(f"{file}: not an .npz file of plain arrays ({error}).") from error
     numbers = {"cell_m": CELL_M}
@@ -112,15 +113,13 @@ def _ascii_grid(file: Path, layer: str) -> tuple[Layer, float]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: the layer {layer!r} cannot be read ({error}).") from error
     header = _ascii_header(file, lines)
-    rows, cols = (int(min(header[key], MOST_CELLS)) for key in ("nrows", "ncols"))
+    rows, cols = (int(min(header[key], LONGEST_SIDE)) for key in ("nrows", "ncols"))
     body = lines[len(header) :]
     if len(body) != rows:
         raise ConfigError(
             f"{file}: the layer {layer!r} has {len(body)} rows, its header says {rows}."
         )
-    if not body or len(body[0].split()) != cols or rows * cols > MOST_CELLS:
-        raise ConfigError(f"{file}: the layer {layer!r} does not have {rows} x {cols} cells.")
-    grid = np.zeros((rows, cols))
+    values = []
     for row, line in enumerate(body):
         words = line.split()
         if len(words) != cols:
@@ -134,7 +133,8 @@ def _ascii_grid(file: Path, layer: str) -> tuple[Layer, float]:
                 f"{file}: the layer {layer!r} has {words[wrong[0]]!r} at row {row}, column "
                 f"{wrong[0]}: that is no number."
             )
-        grid[row] = [float(word) for word in words]
+        values.append([float(word) for word in words])
+    grid = np.array(values, np.float64).reshape(rows, cols)
     _check_no_data(file, layer, grid == header.get("nodata_value", np.nan))
     return grid, header["cellsize"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import zipfile
 
 import numpy as np
 import pytest
@@ -135,6 +136,25 @@ def test_archives_cannot_run_code(tmp_path):
     np.savez(tmp_path / "land.npz", fuel=np.array([[{"a": 1}]], dtype=object))
     with pytest.raises(ConfigError, match=r"not an \.npz file of plain arrays"):
         read_landscape(tmp_path / "land.npz")
+
+
+def test_members_of_an_archive_that_are_no_arrays_are_refused(tmp_path):
+    np.savez(tmp_path / "land.npz", fuel=FUEL)
+    with zipfile.ZipFile(tmp_path / "land.npz", "a") as archive:
+        archive.writestr("cell_m", b"thirty")
+    with pytest.raises(ConfigError, match="'cell_m' must be one number"):
+        read_landscape(tmp_path / "land.npz")
+
+
+@pytest.mark.parametrize("size", ["inf", "1e300", "0.5", "4000000000"])
+def test_impossible_sizes_of_a_grid_are_refused(tmp_path, size):
+    path = tmp_path / "fuel.asc"
+    write_grid(path, FUEL)
+    lines = path.read_text().splitlines()
+    changed = [f"ncols {size}" if line.lower().startswith("ncols") else line for line in lines]
+    path.write_text("\n".join(changed) + "\n")
+    with pytest.raises(ConfigError, match=r"fuel\.asc"):
+        read_landscape(path)
 
 
 def test_missing_and_unknown_files_are_refused(tmp_path):
