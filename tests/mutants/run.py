@@ -202,8 +202,9 @@ def _table(results: dict[str, Result], catalog: Sequence[Mutant]) -> str:
         "writes this table; the bugs are in `tests/mutants/`. To add one, add an entry to a list",
         "there and run it again.",
         "",
-        f"{_noticed(new, results)} of {len(new)} new bugs were noticed, and "
-        f"{_noticed(old, results)} of {len(old)} that an earlier suite had missed.",
+        f"{_noticed(new, results)} new bugs were noticed, {_unnoticed(new, results)} were not, and "
+        f"{sum(mutant.id not in results for mutant in new)} wait to be run. Of {len(old)} that an",
+        f"earlier suite had missed, {_noticed(old, results)} were noticed.",
         "",
         "| bug | file | what it breaks | noticed by | date |",
         "| --- | --- | --- | --- | --- |",
@@ -221,6 +222,10 @@ def _table(results: dict[str, Result], catalog: Sequence[Mutant]) -> str:
 def _noticed(mutants: Sequence[Mutant], results: dict[str, Result]) -> int:
     found = (results.get(mutant.id) for mutant in mutants)
     return sum(result is not None and result.outcome == CAUGHT for result in found)
+
+
+def _unnoticed(mutants: Sequence[Mutant], results: dict[str, Result]) -> int:
+    return sum(mutant.id in results for mutant in mutants) - _noticed(mutants, results)
 
 
 def _pending(catalog: Sequence[Mutant], results: dict[str, Result], again: bool) -> list[Mutant]:
