@@ -12,6 +12,7 @@ import base64
 import json
 import math
 import random
+import re
 import types
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ BIT_GENERATORS: dict[str, type[np.random.BitGenerator]] = {
         np.random.SFC64,
     )
 }
+DTYPE = re.compile(r"[<>|=][a-zA-Z]\d*(\[\w+\])?")
 IGNORED = ("env", "spec", "_spec", "metadata", "_metadata", "_cached_spec")
 """Attributes that never change after construction, or are visited separately."""
 
@@ -280,6 +282,13 @@ class _Writer:
         }
 
 
+def _dtype_name(name: JSON) -> str:
+    """The name of a dtype as arrays give it; NumPy would parse others as a small language."""
+    if not isinstance(name, str) or not DTYPE.fullmatch(name):
+        raise InvalidStateError(f"{short(name)} is not the dtype of an array")
+    return name
+
+
 class _Reader:
     """Reads values from JSON, numbering objects in the order in which they were written."""
 
@@ -297,7 +306,7 @@ class _Reader:
 
     def _object(self, value: dict[str, JSON]) -> Any:
         if "array" in value or "scalar" in value:
-            dtype = np.dtype(value.get("array", value.get("scalar")))
+            dtype = np.dtype(_dtype_name(value.get("array", value.get("scalar"))))
             array = np.frombuffer(base64.b64decode(value["data"]), dtype).reshape(value["shape"])
             return array.copy() if "array" in value else array[()]
         if "random" in value:

@@ -60,6 +60,7 @@ BAD: dict[str, str] = {
     "a position before Philox": state_with(philox(-1)),
     "another generator": state_with({**philox(1), "random": "Popen"}),
     "an array of objects": state_with({"array": "|O", "shape": [1], "data": "AAAAAAAAAAA="}),
+    "a dtype that is a program": state_with({"array": "(1,f8", "shape": [1], "data": ""}),
     "an array of terabytes": state_with({"array": "<f8", "shape": [1 << 40], "data": ""}),
     "a reference to nothing": state_with({"same": 9}),
     "another environment": state_with(1, name="env"),
