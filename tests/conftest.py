@@ -6,9 +6,13 @@ Set HYPOTHESIS_PROFILE=explore to draw new ones, when looking for what nobody th
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+# Under nohup SIGHUP is ignored, which the processes that tests start would inherit.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
