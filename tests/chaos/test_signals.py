@@ -6,6 +6,7 @@ disturbed. CHAOS_MOMENTS sets the number of signals for each stage.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -77,7 +78,7 @@ STAGES = {
         PRETRAINING.format("double-dqn --pretrain-transitions 4000", 1500), "plans its games", 3.0
     ),
     "curriculum": Stage("train --config curriculum.toml"),
-    "final report": Stage(f"{SNAKE} --steps 6000 --learning-starts 1000", window_s=1.0),
+    "final report": Stage(f"{SNAKE} --steps 6000 --learning-starts 1000", window_s=0.5),
 }
 
 
@@ -112,19 +113,23 @@ def test_a_run_stopped_at_random_moments_resumes_to_the_same_bits(tmp_path: Path
         )
         check_end(ended, sent)
         stops += ended.code != 0
-        if ended.code == 0:
-            assert policy_hash(run) == policy_hash(tmp_path / "whole")
+        if run.exists() and is_finished(run):
             number += 1
     assert stops > 0
     run = tmp_path / f"run-{number}"
-    if run.exists() and not is_finished(run):
+    if run.exists():
         assert run_brisk(["resume", run.name], folder=tmp_path).code == 0
     for run in tmp_path.glob("run-*"):
         assert policy_hash(run) == policy_hash(tmp_path / "whole")
 
 
 def is_finished(run: Path) -> bool:
-    return '"state": "finished"' in (run / "status.json").read_text()
+    """Whether a run has reached its budget; a signal may arrive in its last iteration or later."""
+    try:
+        status = json.loads((run / "status.json").read_text())
+    except FileNotFoundError:
+        return False
+    return bool(status["env_steps"] >= status["total_steps"])
 
 
 @pytest.mark.parametrize("command", ["eval run --episodes 200000", "play run", "bench env snake"])
@@ -147,7 +152,7 @@ def test_other_commands_end_with_the_code_of_the_signal(tmp_path: Path, command:
 
 
 COMPILING = [
-    ("train snake --run-dir run", "warming up"),
+    (f"{SNAKE} --steps 3000 --run-dir run", "warming up"),
     ("resume started", "warming up"),
     ("eval snake --player heuristic", "ready"),
     ("bench env snake", "ready"),
@@ -178,7 +183,7 @@ def test_a_first_compilation_ends_within_five_seconds(tmp_path: Path, command: s
             assert (tmp_path / "run" / "config.toml").exists()
             (tmp_path / "run").rename(tmp_path / f"run-{moment}")
     for run in tmp_path.glob("run-*"):
-        assert run_brisk(["resume", run.name, "--steps", "3000"], folder=tmp_path).code == 0
+        assert run_brisk(["resume", run.name], folder=tmp_path).code == 0
         assert policy_hash(run) == policy_hash(tmp_path / "started")
 
 
