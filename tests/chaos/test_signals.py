@@ -165,23 +165,25 @@ COMPILING = [
 @pytest.mark.parametrize(("command", "marker"), COMPILING)
 def test_a_first_compilation_ends_within_five_seconds(tmp_path: Path, command: str, marker: str):
     assert run_brisk([*SNAKE.split(), "--steps", "3000", "--run-dir", "started"], folder=tmp_path)
-    chance = random.Random(command)
+    chance, stops = random.Random(command), 0
     for moment in range(max(3, MOMENTS // 4)):
         sent = signals_of(chance, 1)
         ended = run_brisk(
             command.split(),
             folder=tmp_path,
             marker=marker,
-            delay_s=chance.uniform(0.0, 12.0),
+            delay_s=chance.uniform(0.0, 10.0),
             signals=sent,
             XDG_CACHE_HOME=str(tmp_path / f"cache-{moment}"),
         )
-        assert ended.code == 128 + sent[0], ended
+        check_end(ended, sent)
+        stops += ended.code != 0
         assert ended.reaction_s < 5.0, ended
         assert not list(tmp_path.glob("brisk-*"))
         if (tmp_path / "run").exists():
             assert (tmp_path / "run" / "config.toml").exists()
             (tmp_path / "run").rename(tmp_path / f"run-{moment}")
+    assert stops > 0
     for run in tmp_path.glob("run-*"):
         assert run_brisk(["resume", run.name], folder=tmp_path).code == 0
         assert policy_hash(run) == policy_hash(tmp_path / "started")
