@@ -120,6 +120,12 @@ def field_defaults(cls: type) -> dict[str, Any]:
     return defaults
 
 
+def changeable_fields(cls: type) -> frozenset[str]:
+    """The fields of a config class that may change before a run is resumed."""
+    fields: frozenset[str] = getattr(cls, "RESUME_MAY_CHANGE", frozenset())
+    return fields
+
+
 def build(cls: type[C], values: Settings) -> C:
     """A checked object of the config class; fields not among the values keep their defaults.
 

@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from briskrl.core.config import field_defaults, to_dict
+from briskrl.core.config import changeable_fields, field_defaults, to_dict
 from briskrl.core.errors import ConfigError
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import TABLES
-
-
-def may_change(cls: type) -> Collection[str]:
-    """The fields of a config class that may change before a resume."""
-    fields: Collection[str] = getattr(cls, "RESUME_MAY_CHANGE", ())
-    return fields
 
 
 def check_unchanged(config: TrainConfig, recorded: Mapping[str, Any], path: Path) -> None:
@@ -60,7 +54,7 @@ def _changes(config: TrainConfig, recorded: Mapping[str, Any]) -> Iterator[str]:
 def _differences(config: Any, recorded: Mapping[str, Any], prefix: str) -> Iterator[str]:
     """The fields of one config object that differ and may not change."""
     values, defaults = to_dict(config), field_defaults(type(config))
-    fixed = set(defaults) - set(may_change(type(config))) - set(TABLES)
+    fixed = set(defaults) - changeable_fields(type(config)) - set(TABLES)
     for name in sorted(fixed):
         now, before = values.get(name), recorded.get(name)
         # A setting that an older version did not have is missing; unset ones are missing too.

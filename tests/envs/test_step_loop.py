@@ -31,7 +31,8 @@ def run(code: str) -> str:
 
 def test_every_family_has_its_own_files_in_the_cache() -> None:
     compiled = [kernel for family in FAMILIES for kernel in (family.step, family.parallel_step)]
-    names = {kernel._cache._cache_file._index_name for kernel in (*compiled, replay)}
+    caches = [kernel._cache for kernel in (*compiled, replay)]
+    names = {(cache.cache_path, cache._name) for cache in caches}
     assert len(names) == len(compiled) + 1
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.cli.main import main
-from briskrl.core.config import field_hints, to_dict
+from briskrl.core.config import changeable_fields, field_hints, to_dict
 from briskrl.core.errors import ConfigError
 from briskrl.envs.gym.config import GymConfig
 from briskrl.training.config import TrainConfig
-from briskrl.training.config_changes import check_unchanged, may_change
+from briskrl.training.config_changes import check_unchanged
 from briskrl.training.loop import resume, train
 from briskrl.training.resolve import load_config
 from tests.training.runs import small_config
@@ -100,7 +100,7 @@ def test_budget_output_and_machine_settings_may_change(finished: Path, tmp_path:
     assert json.loads((folder / "meta.json").read_text())["config"]["warmup"] is False
 
 
-@pytest.mark.parametrize("field", sorted(may_change(TrainConfig)))
+@pytest.mark.parametrize("field", sorted(changeable_fields(TrainConfig)))
 def test_each_of_them_is_accepted_alone(field: str, finished: Path) -> None:
     config = load_config(finished / "config.toml")
     values = {"threads": 2, "device": "auto", "engine": "torch", "run_dir": "x"}
@@ -135,4 +135,4 @@ def test_a_damaged_config_is_one_line_of_error(
 
 @pytest.mark.parametrize("cls", [TrainConfig, GymConfig, DQNConfig])
 def test_the_fields_that_may_change_exist(cls: type) -> None:
-    assert set(may_change(cls)) <= set(field_hints(cls))
+    assert changeable_fields(cls) <= set(field_hints(cls))
