@@ -41,9 +41,9 @@ class ReplicaProcess(BenchProcess):
     """
 
     def __init__(self, config: Path, folder: Path) -> None:
-        super().__init__(
-            [sys.executable, "-m", "briskrl.bench.replica_process", str(config), str(folder)]
-        )
+        # -P: nothing may be imported from the current folder by accident.
+        command = [sys.executable, "-P", "-m", "briskrl.bench.replica_process"]
+        super().__init__([*command, str(config), str(folder)])
         self.progress = Progress(**self.ready)
         """The latest answer; the cost in the first one includes the start."""
 

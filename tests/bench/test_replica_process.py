@@ -73,6 +73,17 @@ def test_it_sleeps_between_requests(replica: ReplicaProcess) -> None:
     assert sum(process.cpu_times()[:2]) - before <= 0.05
 
 
+def test_nothing_is_imported_from_the_current_folder(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "numpy", "briskrl"):
+        (tmp_path / f"{name}.py").write_text("open('imported', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    with ReplicaProcess(config, tmp_path / "replica") as process:
+        assert process.progress.iterations == 1
+    assert not (tmp_path / "imported").exists()
+
+
 def test_closing_ends_the_process(config: Path, tmp_path: Path) -> None:
     process = ReplicaProcess(config, tmp_path / "replica")
     (child,) = children()

@@ -6,7 +6,7 @@ Where to find the steps of the algorithm:
 - GAE: `gae.py`, with the recursion in `kernels/gae.py`.
 - The gradient of a minibatch: `torch_engine.py` in torch, `fused_engine.py` and `kernels/update.py`
   compiled.
-- Epochs and minibatches: `briskrl.training.learner.RolloutLearner`.
+- Epochs and minibatches: `briskrl.training.learner.OnPolicyLearner`.
 - All of it on one page of plain torch: `examples/ppo_single_file.py`.
 """
 
