@@ -68,8 +68,8 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gym-sync": ("gym:CartPole-v1", {"backend": "sync"}),
 }
 ALGOS = ("dqn", "per-dqn", "rainbow", "ppo")
-RAN, REFUSED, TRACEBACK, SECONDS = 0, 2, 3, 60
-"""Exit codes of a process that continued, and how long it may take."""
+RAN, REFUSED, TRACEBACK, SECONDS = 0, 2, 3, 300
+"""Exit codes of a process that continued, and how long it may take, on a busy machine, too."""
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,7 @@ def params_of(
     static = [name for name in config.channels if name not in DYNAMIC]
     for at, number in {
         k.R_POOL: pool.data.ctypes.data,
+        k.R_POOL_WORDS: pool.data.size,
         k.R_HEIGHT: height,
         k.R_WIDTH: width,
         k.R_CELLS: layout.cells,

@@ -3,7 +3,7 @@
 An episode is a row of 64-bit words: scalars, then fires (cell and weather), their losses, bitmaps
 of legal and closed cells, and the open directions of every cell. Arrival times of the fires, which
 follow from the row, are behind all rows. Landscapes are in the pool, which is only read and whose
-address is in `params`.
+address and size are in `params`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from briskrl.compiler.jit import inline_helper
-from briskrl.envs.kernels.parallel_step import at_address
+from briskrl.envs.kernels.parallel_step import flat_at_address
 
 RNG, RETURN, LOSS_FIRST, LOSS, FIRE_RNG, KEY = range(6)
 """Words of a row; losses are fractions of the landscape's value."""
@@ -27,6 +27,7 @@ ROW_SCALARS = 16
 
 (
     R_POOL,
+    R_POOL_WORDS,
     R_HEIGHT,
     R_WIDTH,
     R_CELLS,
@@ -68,7 +69,7 @@ ROW_SCALARS = 16
     P_COUNT,
     P_FIXED,
     P_OFFSETS,
-) = range(42)
+) = range(43)
 """Places in `params`. R_ROW_* hold places in a row, in words; P_* places in the pool, in elements
 of their own type."""
 R_CHANNEL = 48
@@ -98,6 +99,6 @@ class Memory(NamedTuple):
 @inline_helper
 def open_memory(params, state):
     """The arrays of a batch."""
-    pool = at_address(params, params[R_POOL])
+    pool = flat_at_address(params, params[R_POOL], params[R_POOL_WORDS])
     f64, i32, u32 = state.view(np.float64), state.view(np.int32), state.view(np.uint32)
     return Memory(params, pool, state, f64, i32, u32, state.view(np.float32), state.view(np.int8))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from briskrl.compiler.jit import helper, inline_helper, kernel
-from briskrl.envs.kernels.parallel_step import at_address
+from briskrl.envs.kernels.parallel_step import flat_at_address
 from briskrl.envs.wildfire.kernels.layout import (
     BUDGET,
     CHANNEL_BUDGET,
@@ -19,6 +19,7 @@ from briskrl.envs.wildfire.kernels.layout import (
     R_CHANNEL,
     R_CHANNELS,
     R_POOL,
+    R_POOL_WORDS,
     R_ROW,
     R_ROW_CLOSED,
     R_STATIC,
@@ -103,7 +104,7 @@ def write_codes(params, state, codes):
 @kernel
 def read_planes(params, codes, obs):
     """Write the planes (B, C, H, W) of codes."""
-    pool = at_address(params, params[R_POOL])
+    pool = flat_at_address(params, params[R_POOL], params[R_POOL_WORDS])
     halves, reals = codes.view(np.int32), codes.view(np.float32)
     flat, shown = codes.reshape(codes.size), obs.reshape(obs.size)
     for i in range(codes.shape[0]):
@@ -115,7 +116,7 @@ def read_planes(params, codes, obs):
 @kernel
 def read_masks(params, codes, mask):
     """Write the legal cells (B, H * W) of codes."""
-    sets = at_address(params, params[R_POOL]).view(np.uint64)
+    sets = flat_at_address(params, params[R_POOL], params[R_POOL_WORDS]).view(np.uint64)
     halves, flat = codes.view(np.int32), codes.reshape(codes.size)
     for i in range(codes.shape[0]):
         open_ = params[P_LEGAL] + np.int64(halves[i, 0]) * params[R_BITS]
