@@ -210,8 +210,9 @@ def _iterate(recorder: RunRecorder, hooks: Sequence[Hook], stop: StopRequest) ->
         recorder.record(ended)
         for hook in hooks:
             hook(recorder)
-        if stop.requested is not None:
+        if stop.requested is not None and not _is_done(trainer):
             return stop.requested
+    # A signal in the last iteration leaves nothing to resume.
     return "finished"
 
 

@@ -141,6 +141,7 @@ class Pretrainer:
         self._load_plans()
         self._note(f"pretraining: {self._settings.teacher} plans its games")
         while self._teacher.prepare():
+            self._note_at_times("its teacher still plans")
             yield
         self._begin_games()
         with self._settings.behavior_cloning():
@@ -194,6 +195,7 @@ class Pretrainer:
         # The newest transitions of each environment cannot be sampled until others have followed.
         while counters.env_steps < wanted or not memory.can_sample(1):
             collector.collect()
+            self._note_at_times(f"{counters.env_steps:,} of {wanted:,} transitions")
             yield
         trainer.memory.truncate_episodes(collector.now)
         while counters.updates < self._settings.updates:
@@ -202,10 +204,15 @@ class Pretrainer:
             yield
 
     def _report(self) -> None:
-        """Keep the loss, and write a note unless the last one is recent."""
+        """Keep the loss, and write a note at times."""
         counters, total = self._trainer.counters, self._settings.updates
         loss = self._trainer.algo.progress(counters)[self._settings.loss]
         self.losses.append(loss)
-        if monotonic() - self._noted > NOTE_EVERY_S and counters.updates < total:
-            self._note(f"pretraining: {counters.updates:,} of {total:,} updates, loss {loss:.3f}")
+        if counters.updates < total:
+            self._note_at_times(f"{counters.updates:,} of {total:,} updates, loss {loss:.3f}")
+
+    def _note_at_times(self, progress: str) -> None:
+        """Write a note unless the last one is recent."""
+        if monotonic() - self._noted > NOTE_EVERY_S:
+            self._note(f"pretraining: {progress}")
             self._noted = monotonic()

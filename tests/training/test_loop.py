@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import shutil
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -184,6 +186,19 @@ def test_a_finished_run_says_how_to_train_it_further(tmp_path):
     train(small_config(tmp_path / "run"))
     with pytest.raises(ConfigError, match="--steps"):
         resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_last_iteration_leaves_a_finished_run(tmp_path, number):
+    config = fused_config(tmp_path / "run", warmup=False, steps=960)
+
+    def interrupt(recorder):
+        if recorder.trainer.counters.env_steps >= config.steps:
+            os.kill(os.getpid(), number)
+
+    assert train(config, hooks=[interrupt]).stopped == "finished"
+    train(replace(config, run_dir=str(tmp_path / "whole")))
+    assert policy_hash(tmp_path / "run") == policy_hash(tmp_path / "whole")
 
 
 class Notes(SilentReporter):
