@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from inspect import isclass, isfunction
 from pathlib import Path
@@ -86,6 +87,7 @@ def main() -> None:
             reader.read(data)
 
     atheris.Setup([sys.argv[0], corpus, *options], test_one)
+    print(f"started after {time.process_time():.2f} s of the CPU", flush=True)
     atheris.Fuzz()
 
 

@@ -356,3 +356,9 @@ GROUPS: dict[tuple[str, ...], Make] = {
 }
 NAMES = tuple(name for group in GROUPS for name in group)
 """All readers."""
+EXPOSED = (
+    *("manifest-signed", "state", "safetensors", "policy", "policy-weights", "manifest"),
+    *("config-toml", "config-json", "config-yaml", "replay-chunk", "rollout-chunk", "latest"),
+)
+BY_EXPOSURE = (*EXPOSED, *(name for name in NAMES if name not in EXPOSED))
+"""First those of files that are passed around: checkpoints, policies and configs."""
