@@ -11,7 +11,7 @@ from tests.mutants.catalog import GAPS, ROOT, Mutant, read_catalog
 CATALOG = read_catalog()
 PACKAGES = {
     *("core", "compiler", "parallel", "nets", "fused", "memory", "envs", "algos", "training"),
-    *("plots", "bench", "tuning", "doctor", "cli"),
+    *("plots", "cluster", "bench", "tuning", "doctor", "cli"),
 }
 
 

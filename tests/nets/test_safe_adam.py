@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from briskrl.core.errors import DivergedError
+from briskrl.core.errors import DivergedError, InvalidStateError
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat_parameters import FlatParameters
 from briskrl.nets.safe_adam import SafeAdam
@@ -116,6 +116,29 @@ def test_a_run_of_non_finite_updates_goes_on_after_a_restore(kind):
     flat.gradients.fill_(torch.nan)
     with pytest.raises(DivergedError, match="3 updates in a row"):
         step_and_read(restored)
+
+
+@pytest.mark.parametrize("kind", [Compute, Elsewhere])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mean", np.nan),
+        ("mean", -np.inf),
+        ("variance", np.nan),
+        # Steps would vanish for good, and nothing else would notice it.
+        ("variance", np.inf),
+        ("variance", -1.0),
+    ],
+)
+def test_a_state_that_no_training_reaches_is_refused_and_changes_nothing(kind, name, value):
+    state = run(kind)[1].state()
+    state.arrays[f"adam.{name}"].flat[3] = value
+    _, other = run(kind, count=2)
+    before = other.state()
+    with pytest.raises(InvalidStateError, match=f"adam.{name} holds .* at"):
+        other.load_state(state)
+    for key, array in other.state().arrays.items():
+        np.testing.assert_array_equal(array, before.arrays[key])
 
 
 def step_and_read(guard):

@@ -70,6 +70,20 @@ class CountingEnv:
         return EpisodeStats(*[empty] * 6)
 
 
+class LockstepEnv(CountingEnv):
+    """No env can rest, so those whose column of a rollout is full go on."""
+
+    lockstep = True
+
+
+class UpdatesAsLogProb:
+    """Writes into the log probability after how many updates an action was chosen."""
+
+    def act(self, obs, mask, counters, out) -> None:
+        out.action[: len(obs)] = np.argmax(mask, axis=1)
+        out.log_prob[: len(obs)] = counters.updates
+
+
 class Chooser:
     """Takes a legal action and writes its number into the log probability."""
 
@@ -82,13 +96,13 @@ class Chooser:
             out.log_prob[row] = -float(out.action[row])
 
 
-def collect(memory, env) -> AsyncCollector:
+def collect(memory, env, actor=None, counters=None) -> AsyncCollector:
     collector = AsyncCollector(
         env,
-        Chooser(),
+        actor or Chooser(),
         memory,
         PhaseTimer(),
-        Counters(),
+        counters or Counters(),
         on_policy=isinstance(memory, RolloutBuffer),
     )
     collector.start(3)
@@ -119,6 +133,23 @@ def test_rollouts_contain_every_column_in_order(min_ready):
             ends = (first + t + 1) % 7 == 0
             np.testing.assert_array_equal(rollout.truncated[t], np.full(N, ends))
         memory.next_rollout()
+
+
+def test_rollouts_contain_no_actions_of_older_policies():
+    env, counters = LockstepEnv(min_ready=1), Counters()
+    memory = RolloutBuffer(spec=env.env_spec, num_envs=N, steps=T, reuse=0)
+    collector = collect(memory, env, UpdatesAsLogProb(), counters)
+    under_way = 0
+    for _ in range(4):
+        while memory.has_room.any():
+            collector.collect()
+        chosen_after = memory.rollouts()[0].behavior_log_prob[:T]
+        np.testing.assert_array_equal(chosen_after, np.full((T, N), counters.updates))
+        under_way += len(env.waiting)
+        memory.next_rollout()
+        counters.updates += 3
+    # Otherwise no action was chosen before an update and finished after it.
+    assert under_way > 0
 
 
 @pytest.mark.parametrize("min_ready", [1, 4])
