@@ -13,9 +13,10 @@ import yaml
 from msgspec import Meta
 
 from briskrl.algos.registry import ALGOS
-from briskrl.cli.flags import flag_name, show
+from briskrl.cli.flags import flag_name
 from briskrl.core.aliases import field_aliases, names_without_equivalent
 from briskrl.core.config import field_hints
+from briskrl.core.text_values import show
 from briskrl.envs.registry import ENVS
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import algo_config_class, env_config_class

@@ -85,19 +85,22 @@ def start(values: dict[str, Any], folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def accepted(fuzzer: ConfigFuzzer) -> dict[str, Any]:
-    """The next drawn settings that the parser accepts."""
+def accepted(fuzzer: ConfigFuzzer, engine: str = "") -> dict[str, Any]:
+    """The next drawn settings that the parser accepts, with this engine if it is given."""
     while True:
         values = fuzzer.startable()
+        values["engine"] = engine or values["engine"]
         if outcome(check, values) == "accepted":
             return values
 
 
-def start_accepted(count: int, folder: Path, seed: int = 3) -> tuple[Counter[str], list[Any]]:
+def start_accepted(
+    count: int, folder: Path, seed: int = 3, engine: str = ""
+) -> tuple[Counter[str], list[Any]]:
     """Outcomes of a few training steps with accepted settings, and the settings that failed."""
     fuzzer, found, failed = ConfigFuzzer(seed), Counter[str](), []
     for number in range(count):
-        values = accepted(fuzzer)
+        values = accepted(fuzzer, engine)
         result = outcome(start, values, folder / str(number))
         found[result] += 1
         if result not in GOOD:

@@ -30,7 +30,13 @@ RUNS: dict[str, list[str]] = {
     "dqn": ["snake", "--algo", "dqn"],
     "ppo": ["snake", "--algo", "ppo"],
     "ppo-workers": ["gym:CartPole-v1", "--algo", "ppo", "--backend", "process", "--workers", "2"],
-    "rainbow-cage2": ["cage2", "--algo", "rainbow"],
+    # A buffer that is full long before the warm-up ends, also on a busy machine, and as long as an
+    # episode: its last observations, which are written at the ends of episodes only, always lie in
+    # the same rows. In 50,000 transitions they would reach new pages for 1.25 million steps.
+    "rainbow-cage2": [
+        *("cage2", "--algo", "rainbow"),
+        *("--num-envs", "256", "--buffer-size", "25600", "--length", "100"),
+    ],
 }
 FOREVER = "1000000000000"
 SAMPLE_S = 10.0
