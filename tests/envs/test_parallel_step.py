@@ -116,3 +116,18 @@ def test_an_array_can_be_rebuilt_from_its_address() -> None:
     assert write_elsewhere(like, place, values) == 5
     assert place.tolist() == values.tolist()
     assert like.tolist() == [0] * 5
+
+
+@numba.njit
+def sum_elsewhere(like, place):
+    there = parallel_step.flat_at_address(like, parallel_step.address_of(place), place.size)
+    total = 0
+    for number in there:
+        total += number
+    return there.size, total, there.view(np.int32).size
+
+
+def test_a_flat_array_can_be_rebuilt_with_a_size_of_its_own() -> None:
+    """Bounds checks of compiled code compare indices with it."""
+    like, place = np.zeros(5, np.int64), np.arange(1, 101)
+    assert sum_elsewhere(like, place) == (100, 5050, 200)

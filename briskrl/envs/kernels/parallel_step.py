@@ -7,6 +7,7 @@ awake take chunks of envs until none is left. Nothing is allocated.
 from __future__ import annotations
 
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from briskrl.compiler.jit import helper
@@ -40,14 +41,31 @@ def at_address(typing, like, address):
     """An array of the dtype and shape of `like` at another address."""
 
     def generate(context, builder, signature, values):
-        array = context.make_array(signature.args[0])(context, builder, values[0])
-        array.data = builder.inttoptr(values[1], array.data.type)
-        # It owns no memory, so it must not hold a reference to the owner of `like`.
-        array.meminfo = array.meminfo.type(None)
-        array.parent = array.parent.type(None)
-        return array._getvalue()
+        return _moved(context, builder, signature.args[0], values[0], values[1])._getvalue()
 
     return like(like, types.int64), generate
+
+
+@intrinsic
+def flat_at_address(typing, like, address, size):
+    """A flat array of `size` elements of the dtype of `like`, which is flat too, elsewhere."""
+
+    def generate(context, builder, signature, values):
+        array = _moved(context, builder, signature.args[0], values[0], values[1])
+        array.shape = cgutils.pack_array(builder, [values[2]])
+        array.nitems = values[2]
+        return array._getvalue()
+
+    return like(like, types.int64, types.int64), generate
+
+
+def _moved(context, builder, kind, like, address):
+    array = context.make_array(kind)(context, builder, like)
+    array.data = builder.inttoptr(address, array.data.type)
+    # It owns no memory, so it must not hold a reference to the owner of `like`.
+    array.meminfo = array.meminfo.type(None)
+    array.parent = array.parent.type(None)
+    return array
 
 
 @helper

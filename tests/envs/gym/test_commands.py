@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.cli.flags import parse_value
 from briskrl.cli.main import main
 from briskrl.cli.train import parse_args
 from briskrl.core.config_file import read_file
 from briskrl.core.errors import BriskError
+from briskrl.core.text_values import parse_value
 from briskrl.envs.gym.config import GymConfig
 from briskrl.training.resolve import load_config, resolve
 

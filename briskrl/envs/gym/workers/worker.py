@@ -2,7 +2,7 @@
 
 `worker_process` starts it with file descriptors of the socket to the trainer, the shared block, and
 the trainer's wake pipe. It imports neither torch nor numba, so that it starts fast. It ignores
-interrupts, which are the trainer's, and ends when the trainer does (see `lifeline`).
+interrupts, which are the trainer's, and ends when the trainer does (see `briskrl.core.lifeline`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Ends a worker with its trainer, however the trainer ends.
+"""Ends a worker process with its parent, however the parent ends.
 
-A worker calls it before it imports anything large: the trainer may be killed while its workers are
+A worker calls it before it imports anything large: the parent may be killed while its workers are
 still starting.
 """
 
@@ -13,12 +13,17 @@ import threading
 
 
 def end_with(lifeline: int) -> None:
-    """End this process as soon as the other end of the pipe is closed."""
+    """End this process as soon as the other end of the pipe is closed.
+
+    If it leads a process group, the others of the group end, too: processes that it has forked.
+    """
     try:
         import fcntl
 
         # The operating system kills the process even if it loops, sleeps or is inside a library.
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+        # A negative owner is a group.
+        owner = -os.getpid() if os.getpgrp() == os.getpid() else os.getpid()
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, owner)
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, int(signal.SIGKILL))
         flags = fcntl.fcntl(lifeline, fcntl.F_GETFL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, flags | os.O_ASYNC)
