@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from briskrl.algos.registry import ALGOS
-from briskrl.cli.flags import Parser, show
+from briskrl.cli.flags import Parser
 from briskrl.cli.output import print_json
 from briskrl.cli.tables import options
 from briskrl.core.config import field_defaults
 from briskrl.core.format import format_columns
+from briskrl.core.text_values import show
 from briskrl.training.resolve import algo_config_class
 
 EXAMPLES = """\

@@ -7,17 +7,16 @@ merged, with the same messages for flags and files.
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 import types
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
-from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
+from typing import Any, Literal, NoReturn, get_args, get_origin
 
 from briskrl.core.aliases import field_aliases, names_without_equivalent
 from briskrl.core.config import Setting, field_defaults, field_docs, field_hints, limits
 from briskrl.core.config_file import Layer
 from briskrl.core.errors import BriskError, nearest
+from briskrl.core.text_values import Assignments, kinds_of, parse_value, show
 
 SKIPPED = ("env_config", "algo_config", "curriculum")
 """Fields without a flag: tables, whose own fields have flags, or which only a file can hold."""
@@ -151,46 +150,35 @@ def flag_layer(args: argparse.Namespace, classes: Mapping[str, type]) -> Layer:
         else:
             cls = classes[section]
             hint = field_hints(cls).get(field_aliases(cls).get(name, name), str)
-            text = ",".join(raw) if isinstance(raw, list) else raw
-            setting = Setting(parse_value(text, hint), flag)
+            setting = Setting(_flag_value(raw, hint, flag), flag)
         target = layer.tables.setdefault(section, {}) if section else layer.values
         target[name] = setting
     return layer
 
 
-def parse_value(text: str, hint: Any) -> Any:
-    """The value of a command-line argument for a type; the text itself if it does not fit."""
-    for kind in _kinds(hint):
-        if get_origin(kind) is dict:
-            return _table(text)
-        if get_origin(kind) is tuple:
-            inner = get_args(kind)[0]
-            return [parse_value(part.strip(), inner) for part in text.split(",") if part.strip()]
-        if get_origin(kind) is Literal:
-            # Choices may be numbers.
-            named = {str(choice): choice for choice in get_args(kind)}
-            if text in named:
-                return named[text]
-        if kind is types.NoneType and text.lower() == "none":
-            return None
-        if kind in (int, float):
-            number = _number(text, kind)
-            if number is not None:
-                return number
-    return text
+def _flag_value(raw: str | list[str], hint: Any, flag: str) -> Any:
+    if hint == Assignments:
+        return _assignments(raw, flag)
+    return parse_value(",".join(raw) if isinstance(raw, list) else raw, hint)
 
 
-def show(value: object) -> str:
-    """A value as it is typed after its flag; on or off for booleans, a dash for None."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, tuple | list):
-        return ",".join(map(show, value)) or "-"
-    if isinstance(value, dict):
-        return ",".join(f"{key}={json.dumps(part)}" for key, part in value.items()) or "-"
-    return str(value)
+def _assignments(words: Iterable[str], flag: str) -> dict[str, str]:
+    """The keys and values of `--flag key=value`, which may be repeated with other keys.
+
+    Raises:
+        BriskError: A key is missing or repeated.
+    """
+    table: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        # Keys may be written like flags.
+        key = key.strip().removeprefix("--").replace("-", "_")
+        if not equals or not key:
+            raise BriskError(f"{flag} {word!r} must have the form KEY=VALUES.")
+        if key in table:
+            raise BriskError(f"{flag} names {key!r} twice. Give all of its values at once.")
+        table[key] = value.strip()
+    return table
 
 
 def clashes(classes: Iterable[type], reserved: Iterable[str] = ()) -> list[str]:
@@ -213,57 +201,17 @@ def clashes(classes: Iterable[type], reserved: Iterable[str] = ()) -> list[str]:
 
 def _repeats(hint: Any) -> dict[str, Any]:
     """Lists of names and tables may be given in several flags; of other flags the last counts."""
-    names = (tuple[str, ...], dict[str, Any])
-    return {"action": "append"} if any(kind in names for kind in _kinds(hint)) else {}
-
-
-def _table(text: str) -> Any:
-    """JSON, or key=value pairs whose values are JSON or text; the text itself if it is neither."""
-    if text.lstrip().startswith("{"):
-        with suppress(ValueError):
-            return json.loads(text)
-        return text
-    table = {}
-    for pair in filter(None, text.split(",")):
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
-            return text
-        try:
-            table[key.strip()] = json.loads(value)
-        except ValueError:
-            table[key.strip()] = value.strip()
-    return table
-
-
-def _number(text: str, kind: type) -> int | float | None:
-    if kind is int:
-        with suppress(ValueError):
-            return int(text)
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    # Steps are often written as 1e6.
-    return int(value) if kind is int and value.is_integer() else value
-
-
-def _kinds(hint: Any) -> list[Any]:
-    """The plain types that a hint allows, in order."""
-    origin = get_origin(hint)
-    if origin is Annotated:
-        return _kinds(get_args(hint)[0])
-    if origin in (Union, types.UnionType):
-        return [kind for member in get_args(hint) for kind in _kinds(member)]
-    return [hint]
+    names = (tuple[str, ...], dict[str, Any], Assignments)
+    return {"action": "append"} if any(kind in names for kind in kinds_of(hint)) else {}
 
 
 def _metavar(hint: Any) -> str:
     names = []
-    for kind in _kinds(hint):
+    for kind in kinds_of(hint):
         if get_origin(kind) is Literal:
             names += [str(choice) for choice in get_args(kind)]
         elif get_origin(kind) is dict:
-            names.append("KEY=VALUE,...")
+            names.append("KEY=VALUES" if kind == Assignments else "KEY=VALUE,...")
         elif get_origin(kind) is tuple:
             names.append(_metavar(get_args(kind)[0]) + ",...")
         elif kind is not types.NoneType:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from briskrl.cli.flags import TRUST, Parser, parse_value
+from briskrl.cli.flags import TRUST, Parser
 from briskrl.cli.targets import find_run
 from briskrl.core.config import Setting, build, field_hints
+from briskrl.core.text_values import parse_value
 from briskrl.training.config import TrainConfig
 
 EXAMPLES = """\

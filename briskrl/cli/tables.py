@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from briskrl.cli.flags import flag_name, show
+from briskrl.cli.flags import flag_name
 from briskrl.cli.output import print_json
 from briskrl.core.aliases import field_aliases
 from briskrl.core.config import field_defaults, field_docs
 from briskrl.core.format import format_columns, format_count, format_phases
+from briskrl.core.text_values import show
 
 
 def print_result(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from briskrl.algos.registry import ALGOS
-from briskrl.cli.flags import Parser, add_flags, clashes, flag_layer, flag_name, parse_value, show
+from briskrl.cli.flags import Parser, add_flags, clashes, flag_layer, flag_name
 from briskrl.cli.main import main
 from briskrl.cli.train import RESERVED, parse_args
 from briskrl.core.config import Setting, field_hints, to_dict
 from briskrl.core.errors import BriskError
+from briskrl.core.text_values import Assignments, parse_value, show
 from briskrl.envs.registry import ENVS
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import algo_config_class, env_config_class
@@ -168,3 +169,37 @@ def test_any_arguments_print_a_config_or_exit_with_2_and_write_nothing(
     finally:
         os.chdir(before)
     assert list(tmp_path.iterdir()) == []
+
+
+@dataclass(frozen=True)
+class Study:
+    grid: Assignments = field(default_factory=dict)
+    """Values to try."""
+    seeds: int = 1
+    """Seeds."""
+
+
+def test_own_tables_of_files_and_flags_are_merged(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('env = "cartpole"\n[study]\nseeds = 3\n[study.grid]\nlr = [0.1, 0.2]\n')
+    config, args = parse_args(["--config", str(path), "--seeds", "5"], own={"study": Study})
+    assert config.env == "cartpole"
+    assert args.own == {"study": Study({"lr": [0.1, 0.2]}, 5)}
+    _, args = parse_args(["--config", str(path), "--grid", "num-envs=8,16"], own={"study": Study})
+    assert args.own["study"].grid == {"num_envs": "8,16"}
+
+
+@pytest.mark.parametrize("words", [["lr"], ["=3"], ["lr=1", "--grid", "lr=2"]])
+def test_assignments_need_one_key_each(words: list[str]) -> None:
+    with pytest.raises(BriskError, match="--grid"):
+        parse_args(["snake", "--grid", *words], own={"study": Study})
+
+
+def test_a_flag_of_the_command_and_of_the_run_is_an_error() -> None:
+    @dataclass(frozen=True)
+    class Clash:
+        lr: float = 1.0
+        """Learning rate."""
+
+    with pytest.raises(BriskError, match="the command defines --lr"):
+        parse_args(["snake"], own={"clash": Clash})

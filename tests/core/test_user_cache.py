@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from briskrl.core.user_cache import make_folder, user_cache
+from briskrl.core.user_cache import make_folder, user_cache, user_state
 
 ROOT = Path(__file__).resolve().parents[2]
 USE_EVERYTHING = """
@@ -72,3 +72,11 @@ def test_a_user_without_a_name_and_a_home_can_use_everything(tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert run.stderr.count("XDG_CACHE_HOME") == 1
+
+
+def test_the_state_is_apart_from_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert user_state() == tmp_path / ".local" / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    assert user_state() == tmp_path / "other"
