@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,12 @@ from briskrl.core.errors import ConfigError, RunFolderError
 from briskrl.core.state_checks import MALFORMED
 from briskrl.plots.panels import Line, Panel, draw_panels
 from briskrl.plots.style import save
-from briskrl.training.storage.line_files import read_jsonl
+from briskrl.training.storage.episode_log import (
+    Clock,
+    means_between,
+    read_episodes,
+    seconds_after,
+)
 from briskrl.training.storage.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -30,8 +35,7 @@ SUFFIXES = (".svg", ".png", ".pdf")
 POINTS = 60
 """Points of a learning curve; each is the mean score of the episodes since the last one."""
 
-XAxis = Literal["env_steps", "wall_s", "cpu_s"]
-_X_LABELS: dict[XAxis, str] = {
+X_LABELS: dict[Clock, str] = {
     "env_steps": "environment steps",
     "wall_s": "seconds of training",
     "cpu_s": "CPU seconds of training",
@@ -50,11 +54,23 @@ def check_plot_path(path: str | Path) -> None:
         raise ConfigError(f"Cannot write {path}: there is no folder {Path(path).parent}.")
 
 
+def write_chart(figure: Figure, path: str | Path) -> None:
+    """Write a chart as SVG, PNG or PDF, whichever the file name ends in.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    try:
+        save(figure, path)
+    except OSError as error:
+        raise ConfigError(f"Cannot write {path}: {error.strerror}.") from None
+
+
 def learning_curve(
     run_dirs: Sequence[str | Path],
     path: str | Path,
     *,
-    x: XAxis = "env_steps",
+    x: Clock = "env_steps",
     title: str = "",
 ) -> Figure:
     """Draw episode scores during training and write the chart to `path` (SVG, PNG or PDF).
@@ -84,9 +100,9 @@ def learning_curve(
     lines = [_mean_line(name, [r for r in runs if r.name(len(envs) > 1) == name]) for name in names]
     if not title:
         title = " and ".join(envs) if len(lines) > 1 else f"{lines[0].name} on {envs[0]}"
-    panel = Panel(title, _X_LABELS[x], "episode score", lines)
+    panel = Panel(title, X_LABELS[x], "episode score", lines)
     figure = draw_panels([panel])
-    _write(figure, path)
+    write_chart(figure, path)
     return figure
 
 
@@ -106,11 +122,11 @@ def ratio_curves(result: RatioFigures, path: str | Path) -> Figure:
     panels = [
         Panel(f"{title}, by steps", "environment steps", label, steps, mark=result.score),
         Panel(
-            f"{title}, by CPU time", _X_LABELS["cpu_s"], label, times, log_x=True, mark=result.score
+            f"{title}, by CPU time", X_LABELS["cpu_s"], label, times, log_x=True, mark=result.score
         ),
     ]
     figure = draw_panels(panels)
-    _write(figure, path)
+    write_chart(figure, path)
     return figure
 
 
@@ -126,60 +142,23 @@ class _Run:
     def name(self, with_env: bool) -> str:
         return f"{self.algo} on {self.env}" if with_env else self.algo
 
-    def means(self, edges: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Mean score of the episodes up to each edge, since the edge before; (len(edges) - 1,)."""
-        ends = np.searchsorted(self.x, edges, side="right")
-        totals = np.concatenate(([0.0], np.cumsum(self.scores)))
-        counts = np.diff(ends)
-        means = np.diff(totals[ends]) / np.maximum(counts, 1)
-        return np.where(counts > 0, means, np.nan)
 
-
-def _read_run(folder: Path, x: XAxis) -> _Run:
-    """The episodes of a run; a line that is still being written is left out.
-
-    Raises:
-        RunFolderError: There are none, or the files hold something else.
-    """
+def _read_run(folder: Path, x: Clock) -> _Run:
     run = RunDir.open(folder)
     try:
-        return _parse_run(run, x)
+        config = tomllib.loads(run.config_path.read_text(encoding="utf-8"))
+        env, algo = str(config["env"]), str(config["algo"])
     except (OSError, *MALFORMED) as error:
-        raise RunFolderError(f"The episodes of {folder} cannot be read: {error}.") from error
-
-
-def _parse_run(run: RunDir, x: XAxis) -> _Run:
-    config = tomllib.loads(run.config_path.read_text(encoding="utf-8"))
-    table = run.path / "episodes.csv"
-    # The file is created when the first episodes have finished.
-    text = table.read_text(encoding="utf-8") if table.exists() else ""
-    lines = text.splitlines(keepends=True)
-    names = lines[0].strip().split(",") if lines else []
-    rows = [line.split(",") for line in lines[1:] if line.endswith("\n")]
-    if not rows:
-        raise RunFolderError(f"{run.path} has no finished episodes yet.")
-    steps, scores = (
-        np.array([float(row[names.index(name)]) for row in rows]) for name in ("env_steps", "score")
-    )
-    return _Run(
-        str(config["env"]),
-        str(config["algo"]),
-        steps if x == "env_steps" else _times(run, steps, x),
-        scores,
-    )
-
-
-def _times(run: RunDir, steps: NDArray[np.float64], x: XAxis) -> NDArray[np.float64]:
-    """Seconds of training after `steps`, interpolated between the rows of metrics.jsonl."""
-    rows = [(row["env_steps"], row[x]) for row in read_jsonl(run.path / "metrics.jsonl")]
-    known = np.array([(0.0, 0.0), *rows], np.float64)
-    return np.interp(steps, known[:, 0], known[:, 1])
+        raise RunFolderError(f"{run.config_path} cannot be read: {error}.") from error
+    log = read_episodes(run)
+    places = log.steps if x == "env_steps" else seconds_after(run, log.steps, x)
+    return _Run(env, algo, places, log.values)
 
 
 def _mean_line(name: str, runs: Sequence[_Run]) -> Line:
     """The mean over runs with its interval, at POINTS places that all runs have reached."""
     edges = np.linspace(0.0, min(run.x[-1] for run in runs), POINTS + 1)
-    means = np.array([run.means(edges) for run in runs])
+    means = np.array([means_between(run.x, run.scores, edges) for run in runs])
     known = np.isfinite(means).all(axis=0)
     return _line(name, edges[1:][known].tolist(), means[:, known].tolist())
 
@@ -202,10 +181,3 @@ def _line(name: str, x: Sequence[float], curves: Sequence[Sequence[float]]) -> L
         [point.mean if point.low is None else point.low for point in means],
         [point.mean if point.high is None else point.high for point in means],
     )
-
-
-def _write(figure: Figure, path: str | Path) -> None:
-    try:
-        save(figure, path)
-    except OSError as error:
-        raise ConfigError(f"Cannot write {path}: {error.strerror}.") from None

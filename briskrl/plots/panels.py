@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, HEIGHT, LEGEND_HEIGHT = 330, 215, 22
-"""Size of one panel and of the legend above all panels, in points."""
+"""Size of one panel and of a line of the legend above all panels, in points."""
+LETTER, HANDLE = 5.2, 42
+"""Width of a letter and of a line with its margins in the legend, points."""
 LOG_SPAN = 10**2.5
 """Largest ratio between the ends of a logarithmic axis; what lies before it is cut off."""
 
@@ -51,21 +53,30 @@ def draw_panels(panels: Sequence[Panel], *, columns: int = 3) -> Figure:
     """
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    names = list(dict.fromkeys(line.name for panel in panels for line in panel.lines))
-    colors = {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
+    colors = line_colors(panels)
+    per_line = _legend_columns(colors, columns * WIDTH)
     with style():
-        height = rows * HEIGHT + (LEGEND_HEIGHT if len(names) > 1 else 0)
+        height = rows * HEIGHT
+        if len(colors) > 1:
+            height += LEGEND_HEIGHT * -(-len(colors) // per_line)
         figure, axes = new_figure(columns * WIDTH, height, rows=rows, columns=columns)
         for ax in axes[len(panels) :]:
             ax.set_visible(False)
         for ax, panel in zip(axes, panels, strict=False):
-            _draw(ax, panel, colors)
-        if len(names) > 1:
-            _add_legend(figure, axes[: len(panels)])
+            draw_panel(ax, panel, colors)
+        if len(colors) > 1:
+            _add_legend(figure, axes[: len(panels)], per_line)
     return figure
 
 
-def _draw(ax: Axes, panel: Panel, colors: dict[str, str]) -> None:
+def line_colors(panels: Sequence[Panel]) -> dict[str, str]:
+    """The color of every name, in the order of first appearance."""
+    names = dict.fromkeys(line.name for panel in panels for line in panel.lines)
+    return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(names)}
+
+
+def draw_panel(ax: Axes, panel: Panel, colors: Mapping[str, str]) -> None:
+    """Draw one panel into its axes."""
     for line in panel.lines:
         color = colors[line.name]
         ax.fill_between(line.x, line.low, line.high, color=color, alpha=0.15, linewidth=0)
@@ -110,10 +121,17 @@ def _set_ticks(ax: Axes, *, log_x: bool) -> None:
         set_linear_ticks(ax.xaxis)
 
 
-def _add_legend(figure: Figure, axes: Sequence[Axes]) -> None:
+def _legend_columns(names: Iterable[str], width: float) -> int:
+    """How many names fit beside each other."""
+    longest = max(len(name) for name in names)
+    return max(1, int(width / (LETTER * longest + HANDLE)))
+
+
+def _add_legend(figure: Figure, axes: Sequence[Axes], columns: int) -> None:
     """One entry per name above all panels, in the order of first appearance."""
     found: dict[str, Artist] = {}
     for ax in axes:
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(name, handle)
-    figure.legend(list(found.values()), list(found), loc="outside upper left", ncols=len(found))
+    columns = min(columns, len(found))
+    figure.legend(list(found.values()), list(found), loc="outside upper left", ncols=columns)

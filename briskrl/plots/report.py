@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 from briskrl.core.format import format_figures, strip_control_chars
+from briskrl.plots.rows import AXIS, ROW, WIDTH, name_rows
 from briskrl.plots.style import (
     BAD,
     CPU,
@@ -27,11 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, ROW, AXIS = 440, 28, 44
-"""Width of charts with one row per name, height of a row, and height of the axis below, points."""
 CURVE_WIDTH, CURVE_HEIGHT = 300, 165
-LONGEST_NAME = 30
-"""Characters of a name that fit; longer names are cut."""
 GAP = 10.0
 """A gap in a curve is more than this many times the usual distance between two points."""
 NARROW = 4.0
@@ -81,7 +78,7 @@ def phase_bars(rows: Sequence[PhaseBar]) -> Figure:
         ax.set_xlim(0, 1.12 * largest or 1.0)
         ax.set_xticks([])
         ax.spines["bottom"].set_visible(False)
-        _name_rows(ax, [row.name for row in rows])
+        name_rows(ax, [row.name for row in rows])
     return figure
 
 
@@ -104,7 +101,7 @@ def experiment_intervals(rows: Sequence[Interval]) -> Figure:
         ax.grid(axis="x")
         ax.grid(visible=False, axis="y")
         ax.set_xlabel("times as fast")
-        _name_rows(ax, [row.name for row in rows])
+        name_rows(ax, [row.name for row in rows])
     return figure
 
 
@@ -145,20 +142,6 @@ def split_at_gaps(points: Sequence[tuple[float, float]]) -> list[list[tuple[floa
             pieces.append([])
         pieces[-1].append(point)
     return pieces
-
-
-def _name_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Name the rows from top to bottom; no axis line and no tick marks."""
-    cut = [_cut(strip_control_chars(name)) for name in names]
-    ax.set_yticks(range(len(names)), cut)
-    ax.set_ylim(max(1, len(names)) - 0.5, -0.5)
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-    ax.grid(visible=False, axis="y")
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _factor_range(rows: Sequence[Interval]) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,13 +87,21 @@ def style() -> Iterator[None]:
 
 
 def new_figure(
-    width: float, height: float, *, rows: int = 1, columns: int = 1
+    width: float,
+    height: float,
+    *,
+    rows: int = 1,
+    columns: int = 1,
+    widths: Sequence[float] | None = None,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of `width` by `height` points with its axes in reading order."""
+    """A figure of `width` by `height` points with its axes in reading order.
+
+    `widths` are those of the columns, in any unit; by default they are equal.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width / POINTS_PER_INCH, height / POINTS_PER_INCH))
-    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+    return figure, list(figure.subplots(rows, columns, squeeze=False, width_ratios=widths).flat)
 
 
 def save(figure: Figure, path: str | Path) -> None:

@@ -30,13 +30,18 @@ def check_unchanged(config: TrainConfig, recorded: Mapping[str, Any], path: Path
     Raises:
         ConfigError: A setting differs that may not change; the message names all of them.
     """
-    changes = list(_changes(config, recorded))
+    changes = list_changes(config, recorded)
     if changes:
         raise ConfigError(
             f"{path} has changed since the run was last trained: {', '.join(changes)}. The saved "
             "state was made with the old settings, so change them back, or train a new run with "
             f"`brisk train --config {path} --run-dir NEW`."
         )
+
+
+def list_changes(config: TrainConfig, recorded: Mapping[str, Any]) -> list[str]:
+    """The settings that differ from recorded ones and may not change, one clause each."""
+    return list(_changes(config, recorded))
 
 
 def _changes(config: TrainConfig, recorded: Mapping[str, Any]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -133,11 +133,14 @@ def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
     )
 
 
-def play_games(agent: Agent, *, episodes: int, seed: int) -> Games:
+def play_games(
+    agent: Agent, *, episodes: int, seed: int, after_step: Callable[[], None] = lambda: None
+) -> Games:
     """Play `episodes` episodes, each with its own seed, and return the result of every one.
 
     Episode k depends on `seed` and k alone. Each environment contributes its first episode only,
-    because taking the episodes that end first would favor short ones.
+    because taking the episodes that end first would favor short ones. `after_step` is called after
+    every step of all environments.
     """
     num_envs = min(episodes, MAX_ENVS)
     config = agent.env_config
@@ -149,7 +152,7 @@ def play_games(agent: Agent, *, episodes: int, seed: int) -> Games:
         policy = agent.policy.fitted(env.env_spec)
         with _one_thread():
             waves = [
-                _first_episodes(policy, env, base + first)[: episodes - first]
+                _first_episodes(policy, env, base + first, after_step)[: episodes - first]
                 for first in range(0, episodes, num_envs)
             ]
     finally:
@@ -172,7 +175,9 @@ def _one_thread() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float64]:
+def _first_episodes(
+    policy: Policy, env: VecEnv, seed: int, after_step: Callable[[], None]
+) -> NDArray[np.float64]:
     """(N, 4): return, score, steps and win of the first episode of every environment."""
     buffers = StepBuffers.allocate(env.env_spec, env.num_envs)
     env.start(seed, buffers)
@@ -191,6 +196,7 @@ def _first_episodes(policy: Policy, env: VecEnv, seed: int) -> NDArray[np.float6
         columns = (ended.returns, ended.score, ended.steps, ended.won)
         games[ended.env[new]] = np.stack([column[new] for column in columns], axis=1)
         missing -= int(new.sum())
+        after_step()
     return games
 
 

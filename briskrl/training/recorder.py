@@ -72,6 +72,11 @@ class RunRecorder:
         )
         self._wall_begin = self._cpu_begin = 0.0
 
+    @property
+    def saved_step(self) -> int | None:
+        """Transitions collected at the newest checkpoint; None before the first one."""
+        return None if self._saved < 0 else self._saved
+
     def load(self) -> None:
         """Continue from the newest valid checkpoint, or from the beginning if there is none."""
         if not list_checkpoints(self.folder.checkpoints):

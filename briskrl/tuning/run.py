@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Protocol
 
 from briskrl.bench.compare import Estimate, PairedComparison
+from briskrl.bench.steady_config import steady_config
 from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.core.exit_watch import nothing_to_lose
@@ -21,7 +22,7 @@ from briskrl.tuning.cache import CachedResult, load, save, target_key
 from briskrl.tuning.config import TuneConfig
 from briskrl.tuning.search import Findings, Progress, Search
 from briskrl.tuning.space import Point, Space
-from briskrl.tuning.trials import TrialError, Trials, trial_config
+from briskrl.tuning.trials import TrialError, Trials
 
 SHORTEST_SLICE_S, LONGEST_SLICE_S = 0.05, 0.25
 SLICES = 500
@@ -274,6 +275,6 @@ def find_space(config: TrainConfig, settings: TuneConfig) -> Space:
     """
     if config.env == GIVEN:
         raise ConfigError("Environment objects passed from Python cannot be tuned.")
-    with closing(Trainer(trial_config(config))) as trainer:
+    with closing(Trainer(steady_config(config))) as trainer:
         fused = trainer.algo.engines.refusal is None
     return Space(config, settings, cores=usable_cores(), fused=fused)

@@ -8,18 +8,14 @@ the start of a run: they learn immediately and explore as in most of the run.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import replace
 from time import perf_counter, process_time
-from typing import Any
 
 import psutil
 import torch
 from numba.core import event
 
-from briskrl.algos.dqn.config import DQNConfig
+from briskrl.bench.steady_config import steady_config
 from briskrl.core.errors import BriskError
-from briskrl.training.config import TrainConfig
-from briskrl.training.resolve import complete
 from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
 from briskrl.tuning.config import Objective
@@ -33,8 +29,6 @@ LONG = 2
 """A slow slice is cut off after this many times its planned duration."""
 WARM_UP_S = 0.05
 """Seconds of training after the first update that are not measured."""
-ENDLESS = 10**12
-"""Steps of a run without end: schedules stay at their initial values."""
 
 
 class TrialError(BriskError):
@@ -101,7 +95,7 @@ class Trials:
         while len(self._open) >= MOST_OPEN:
             self._discard(next(iter(self._open)))
         with event.install_timer("numba:compile", self._add_compile_time):
-            trainer = Trainer(trial_config(self._space.apply(point)))
+            trainer = Trainer(steady_config(self._space.apply(point)))
             self._open[point] = trainer
             if trainer.config.engine == "torch":
                 # Torch compiles nothing, and with more threads than free cores a warm-up can take
@@ -142,24 +136,6 @@ class Trials:
         trainer = self._open.pop(point, None)
         if trainer is not None:
             trainer.close()
-
-
-def trial_config(config: TrainConfig) -> TrainConfig:
-    """The config in the state of most of its run: learning at once, with final exploration."""
-    algo: Any = config.algo_config
-    if isinstance(algo, DQNConfig):
-        algo = replace(algo, learning_starts=0, epsilon_start=algo.epsilon_end)
-    return complete(
-        replace(
-            config,
-            steps=ENDLESS,
-            episodes=None,
-            max_episodes=None,
-            run_dir=None,
-            warmup=True,
-            algo_config=algo,
-        )
-    )
 
 
 def cpu_seconds() -> float:

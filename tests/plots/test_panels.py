@@ -72,3 +72,12 @@ def test_lines_of_one_name_have_one_color_and_one_legend_entry() -> None:
 
 def test_a_single_curve_needs_no_legend() -> None:
     assert draw_panels([Panel("t", "x", "y", [LINE])] * 2).legends == []
+
+
+def test_long_names_share_several_lines_of_the_legend() -> None:
+    lines = [Line(f"train_steps_ratio={index}, lr=0.001", [1], [1], [1], [1]) for index in range(4)]
+    figure = draw_panels([Panel("t", "x", "y", lines)])
+    figure.draw_without_rendering()
+    legend = figure.legends[0].get_window_extent()
+    assert legend.x1 <= figure.bbox.x1
+    assert legend.y0 >= figure.axes[0].get_window_extent().y1

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 
+from briskrl.bench.steady_config import steady_config
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
 from briskrl.tuning import trials as module
 from briskrl.tuning.config import TuneConfig
 from briskrl.tuning.space import Space
-from briskrl.tuning.trials import TrialError, Trials, cpu_seconds, trial_config
+from briskrl.tuning.trials import TrialError, Trials, cpu_seconds
 
 TINY = TrainConfig(
     num_envs=16, engine="fused", algo_config={"net": [8], "learning_starts": 5000, "batch_size": 8}
@@ -145,7 +146,7 @@ def test_torch_threads_are_restored() -> None:
 
 def test_trials_explore_and_learn_as_in_most_of_the_run() -> None:
     config = complete(replace(TINY, max_episodes=3, run_dir="runs/x"))
-    found = trial_config(config)
+    found = steady_config(config)
     assert found.algo_config.epsilon_start == config.algo_config.epsilon_end
     assert found.algo_config.learning_starts == 0
     assert (found.max_episodes, found.run_dir) == (None, None)

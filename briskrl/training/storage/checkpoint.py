@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from logging import getLogger
 from pathlib import Path
@@ -285,8 +285,12 @@ class Checkpointer:
 def list_checkpoints(folder: Path) -> list[Path]:
     """Checkpoint folders, newest first, including damaged ones."""
     found = folder.iterdir() if folder.is_dir() else ()
-    named = [path for path in found if _FOLDER.fullmatch(path.name)]
-    return sorted(named, key=lambda path: _place(path.name), reverse=True)
+    return [folder / name for name in newest_first(path.name for path in found)]
+
+
+def newest_first(names: Iterable[str]) -> list[str]:
+    """Those of the names that a checkpoint can have, newest first."""
+    return sorted(filter(_FOLDER.fullmatch, names), key=_place, reverse=True)
 
 
 def check_latest(folder: Path) -> None:

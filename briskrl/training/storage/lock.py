@@ -22,6 +22,10 @@ _LARGEST_PID = 2**31 - 1
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 
+class FolderLockedError(RunFolderError):
+    """Another running process holds the lock of a folder."""
+
+
 class FolderLock:
     """The `lock` file of a run folder, held through the kernel, so it ends with its process.
 
@@ -42,7 +46,8 @@ class FolderLock:
         """Acquire the lock; a lock whose owner has died is taken over.
 
         Raises:
-            RunFolderError: Another running process holds the lock, or the file is a link.
+            FolderLockedError: Another running process holds the lock.
+            RunFolderError: The file is a link.
         """
         if self.held:
             return
@@ -80,9 +85,9 @@ class FolderLock:
             return _alive(_owner(descriptor))
         return False
 
-    def _locked_error(self, owner: dict[str, object]) -> RunFolderError:
+    def _locked_error(self, owner: dict[str, object]) -> FolderLockedError:
         who = f"process {owner['pid']} on {owner['host']}" if owner else "another process"
-        return RunFolderError(
+        return FolderLockedError(
             f"The run folder {self.path.parent} is being written by {who}. Stop that process first "
             f"(it saves and exits), or delete {self.path} if it no longer exists."
         )

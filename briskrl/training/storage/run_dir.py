@@ -68,7 +68,7 @@ class RunDir:
             StorageError: The folder cannot be written.
         """
         if path is None:
-            path = _make_named(root, f"{_slug(env)}-{_slug(algo)}-{seed}")
+            path = make_named(root, f"{slug(env)}-{slug(algo)}-{seed}")
         else:
             _make_given(path)
         run = cls(path)
@@ -311,10 +311,15 @@ def _make_given(path: Path) -> None:
     try:
         make_folder(path, exist_ok=False)
     except OSError as error:
-        raise _cannot_create(path, error) from error
+        raise cannot_create(path, error) from error
 
 
-def _make_named(root: Path, name: str) -> Path:
+def make_named(root: Path, name: str, *, flag: str = "--run-dir") -> Path:
+    """Create a new folder `<root>/<name>-<timestamp>`; `flag` names another one, for messages.
+
+    Raises:
+        RunFolderError: It cannot be created.
+    """
     first = root / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     path = first
     for number in count(2):
@@ -324,18 +329,19 @@ def _make_named(root: Path, name: str) -> Path:
         except FileExistsError:
             path = first.with_name(f"{first.name}-{number}")
         except OSError as error:
-            raise _cannot_create(path, error) from error
+            raise cannot_create(path, error, flag=flag) from error
     raise AssertionError("unreachable")
 
 
-def _cannot_create(path: Path, error: OSError) -> RunFolderError:
+def cannot_create(path: Path, error: OSError, *, flag: str = "--run-dir") -> RunFolderError:
+    """The error for a folder that cannot be created, with the flag that names another one."""
     return RunFolderError(
-        f"Could not create the run folder {path}: {cause(error)}. "
-        "Choose another place with --run-dir."
+        f"Could not create the folder {path}: {cause(error)}. Choose another place with {flag}."
     )
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """A name as part of the name of a folder."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
 
 
