@@ -1,0 +1,1 @@
+"""Jobs on a Ray cluster; imports Ray only when one is used."""
