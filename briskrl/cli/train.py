@@ -7,14 +7,18 @@ only finds out which environment and algorithm are selected; the second pass kno
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import TRUST, Parser, add_flags, clashes, flag_layer
 from briskrl.cli.output import print_json
+from briskrl.cluster.settings import ExecutorConfig
+from briskrl.cluster.sweep.settings import SeedsConfig
 from briskrl.core.aliases import resolve_aliases
-from briskrl.core.config import Setting, build, to_dict, to_toml
+from briskrl.core.config import Setting, build, merge, to_dict, to_toml
 from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.core.format import format_columns
@@ -26,6 +30,9 @@ from briskrl.training.trust import check_trusted, modules_of, modules_of_run
 OWN = "own"
 """Section of a command's own flags, for commands that also take the flags of training."""
 
+OwnFlags = type | Mapping[str, type] | None
+"""A command's own config class, or its classes by the names of their tables in a file."""
+
 RESERVED = ("--help", "--config", "--trust", "--print-config", "--json")
 """Flags of the command itself; no config class may use them."""
 
@@ -36,6 +43,7 @@ examples:
   brisk train snake --num-envs 128 --lr 1e-3 --net 256,256 --double --seed 1
   brisk train snake --config configs/snake_dqn.toml --steps 1e6
   brisk train gym:CartPole-v1 --num-envs 64
+  brisk train snake --seeds 5 --jobs 2
   brisk train --config runs/NAME/config.toml --run-dir runs/again
   brisk train snake --algo c51 --print-config > my.toml
 
@@ -56,21 +64,53 @@ class Selection:
 
 def run(argv: list[str]) -> int:
     """Train, or print the merged settings."""
-    config, args = parse_args(argv)
+    config, args = parse_args(argv, own={"sweep": SeedsConfig, "executor": ExecutorConfig})
+    seeds: SeedsConfig = args.own["sweep"]
+    _check_seeds(seeds, args.own["executor"])
     if args.print_config:
         if args.json:
             print_json(to_dict(config))
         else:
             print(to_toml(config).rstrip("\n"))
         return 0
+    if seeds.seeds is not None:
+        return _train_seeds(config, seeds, args)
     from briskrl.cli.run_command import run_with_progress
     from briskrl.training.loop import train
 
     return run_with_progress(lambda reporter: train(config, reporter=reporter), as_json=args.json)
 
 
+def _check_seeds(seeds: SeedsConfig, executor: ExecutorConfig) -> None:
+    """Check that flags for several runs are given for several runs.
+
+    Raises:
+        ConfigError: They are not.
+    """
+    if seeds.seeds is None and (seeds, executor) != (SeedsConfig(), ExecutorConfig()):
+        raise ConfigError(
+            "The settings of executors and evaluations (--jobs, --executor, --eval-episodes and "
+            "others) are for several runs: add --seeds."
+        )
+
+
+def _train_seeds(config: TrainConfig, seeds: SeedsConfig, args: argparse.Namespace) -> int:
+    """Train on several seeds; the run folder becomes that of the sweep."""
+    from briskrl.cli.sweep import run_sweep
+    from briskrl.cluster.sweep.plan import sweep_info
+    from briskrl.cluster.sweep.settings import SweepConfig
+
+    assert seeds.seeds is not None
+    settings = SweepConfig(
+        seeds=seeds.seeds, eval_episodes=seeds.eval_episodes, sweep_dir=config.run_dir
+    )
+    config = replace(config, run_dir=None)
+    info = sweep_info(config, settings, args.own["executor"])
+    return run_sweep(config, info, as_json=args.json)
+
+
 def parse_args(
-    argv: list[str], *, prog: str = "brisk train", own: type | None = None
+    argv: list[str], *, prog: str = "brisk train", own: OwnFlags = None
 ) -> tuple[TrainConfig, argparse.Namespace]:
     """The complete config for the arguments, and the command's own flags.
 
@@ -78,24 +118,40 @@ def parse_args(
         argv: The arguments after the command's name.
         prog: The command that takes the flags of training.
         own: Config class of its other flags; its object is the attribute `own` of the namespace.
+            Of several classes the attribute holds a dict of their objects, and files may set them,
+            too, in tables of these names.
+
+    Returns:
+        The config, and the namespace. Its attribute `layers` holds the given settings, in the order
+        in which they were merged.
 
     Raises:
         BriskError: A flag, key, name or value is invalid.
     """
-    selection = _select(argv, own)
-    parser = _parser(selection, prog, own)
+    own_classes = _own_classes(own)
+    selection = _select(argv, own_classes)
+    parser = _parser(selection, prog, own_classes)
     args = parser.parse(argv)
-    classes = _classes(selection.env or TrainConfig().env, selection.algo)
-    flags = flag_layer(args, classes if own is None else classes | {OWN: own})
-    if own is not None:
-        args.own = build(own, flags.tables.pop(OWN, {}))
+    flags = flag_layer(args, _classes(selection, own_classes) | own_classes)
+    args.layers = [*selection.files, flags]
+    built: dict[str, Any] = {
+        table: build(cls, merge(layer.tables.pop(table, {}) for layer in args.layers))
+        for table, cls in own_classes.items()
+    }
+    args.own = built.get(OWN, built)
     if args.ENV is not None:
         named = flags.values.setdefault("env", Setting(args.ENV, "ENV"))
         if named.value != args.ENV:
             raise ConfigError(f"Two environments: {args.ENV!r} and --env {named.value!r}.")
-    config = resolve([*selection.files, flags])
+    config = resolve(args.layers)
     _check_files(args, config, flags)
     return config, args
+
+
+def _own_classes(own: OwnFlags) -> dict[str, type]:
+    if own is None:
+        return {}
+    return {OWN: own} if isinstance(own, type) else dict(own)
 
 
 def _check_files(args: argparse.Namespace, config: TrainConfig, flags: Layer) -> None:
@@ -115,11 +171,11 @@ def _check_files(args: argparse.Namespace, config: TrainConfig, flags: Layer) ->
     check_trusted(paths, others, trust=args.trust, hint=" or name them with --import")
 
 
-def _select(argv: list[str], own: type | None) -> Selection:
+def _select(argv: list[str], own: Mapping[str, type]) -> Selection:
     parser = Parser("brisk train", "")
     _add_own(parser)
-    if own is not None:
-        add_flags(parser, own, section=OWN)
+    for table, cls in own.items():
+        add_flags(parser, cls, section=table)
     seen: set[str] = set(parser._option_string_actions)
     for cls in _all_classes():
         add_flags(parser, cls, section=cls.__name__, taken=seen)
@@ -145,28 +201,30 @@ def _all_classes() -> list[type]:
     return [TrainConfig, *dict.fromkeys(found)]
 
 
-def _classes(env: str, algo: str) -> dict[str, type]:
+def _classes(selection: Selection, own: Mapping[str, type]) -> dict[str, type]:
+    env, algo = selection.env or TrainConfig().env, selection.algo
     found = {
         "": TrainConfig,
         "env_config": env_config_class(env),
         "algo_config": algo_config_class(algo),
     }
-    twice = clashes(found.values(), RESERVED)
+    twice = clashes([*own.values(), *found.values()], RESERVED)
     if twice:
         raise BriskError(
             f"The environment {env!r} and the algorithm {algo!r} cannot be used together on the "
-            f"command line: more than one of them or the run defines {', '.join(twice)}."
+            f"command line: more than one of them, the run or the command defines "
+            f"{', '.join(twice)}."
         )
     return found
 
 
-def _parser(selection: Selection, prog: str, own: type | None) -> Parser:
+def _parser(selection: Selection, prog: str, own: Mapping[str, type]) -> Parser:
     env, algo = selection.env or TrainConfig().env, selection.algo
-    classes = _classes(env, algo)
+    classes = _classes(selection, own)
     parser = Parser(prog, _description(selection), EXAMPLES)
     _add_own(parser)
-    if own is not None:
-        add_flags(parser, own, section=OWN)
+    for table, cls in own.items():
+        add_flags(parser, cls, section=table)
     group = parser.add_argument_group("run")
     add_flags(group, classes[""], preset=ALGOS.get(algo).run_preset, preset_name=algo)
     # Without an environment the help is short, but the flags still work.
