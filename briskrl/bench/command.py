@@ -37,6 +37,8 @@ class BenchCommand:
     """measure(settings): the figures, a dataclass."""
     cpu_seconds: Callable[[Any], float]
     """cpu_seconds(settings): about how long it takes."""
+    reports: bool = False
+    """Whether `measure` also takes a Report."""
 
 
 @dataclass(frozen=True, slots=True)

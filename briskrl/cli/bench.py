@@ -1,12 +1,13 @@
 """`brisk bench`: find the benchmark, parse its options, print its figures.
 
-Help, settings and measurement of every benchmark are in its own module in `briskrl/bench`, or in
-`benchmarks` for those that need a checkout of the repository.
+Help, settings and measurement of every benchmark are in its own module in `briskrl/bench`, or where
+`ELSEWHERE` says; in `benchmarks` for those that need a checkout of the repository.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -31,10 +32,13 @@ COMMANDS = {
     "env-share": "how much an environment slows training, at equal networks",
     "engines": "the fused engine compared with torch, and two threads with one",
     "ratio": "cost and benefit of each preset of --train-steps-ratio",
+    "cluster": "many runs at the same time, and replicas of one run: local and Ray",
     "machine": "peak rates of this machine, the reference of later runs",
 }
 CHECKOUT_COMMANDS = ("legacy", "peers")
 """Benchmarks in the `benchmarks` folder of the repository."""
+ELSEWHERE = {"cluster": "briskrl.cluster.bench.command"}
+"""Modules of benchmarks of layers above `briskrl.bench`."""
 
 OVERVIEW = """\
 examples:
@@ -72,7 +76,7 @@ def _load(name: str) -> BenchCommand | TrainBenchCommand:
     if name in CHECKOUT_COMMANDS:
         module = load_from_checkout(f"benchmarks.{name}.compare", f"brisk bench {name}")
     else:
-        module = import_module(f"briskrl.bench.{name.replace('-', '_')}")
+        module = import_module(ELSEWHERE.get(name, f"briskrl.bench.{name.replace('-', '_')}"))
     command: BenchCommand | TrainBenchCommand = module.COMMAND
     return command
 
@@ -80,8 +84,9 @@ def _load(name: str) -> BenchCommand | TrainBenchCommand:
 def _run_plain(name: str, command: BenchCommand, argv: list[str]) -> int:
     args = _parser(name, command).parse(argv)
     settings: Any = build(command.settings, flag_layer(args, {"": command.settings}).values)
+    measure = partial(command.measure, settings)
     return print_result(
-        lambda: command.measure(settings),
+        partial(measure, _print_progress) if command.reports else measure,
         as_json=args.json,
         cpu_seconds=command.cpu_seconds(settings),
     )

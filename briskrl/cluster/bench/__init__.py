@@ -1,0 +1,1 @@
+"""What `brisk bench cluster` measures."""
