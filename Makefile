@@ -11,7 +11,7 @@ train: $(VENV)/.installed
 	$(BIN)/brisk train --config configs/snake_minute.toml
 
 test: $(VENV)/.installed-test
-	$(BIN)/pytest -n $(JOBS)
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/pytest -m slow
@@ -24,7 +24,8 @@ chaos: $(VENV)/.installed-test
 soak: $(VENV)/.installed-test
 	$(BIN)/python -m tests.chaos.soak $(SOAK)
 
-# File readers on input that a coverage-guided fuzzer invents; 10 minutes each, or FUZZ_SECONDS=60.
+# File readers on input that a coverage-guided fuzzer invents, 10 minutes of the CPU each, or
+# FUZZ_SECONDS=60. Sittings add up, so it can be stopped at any time.
 fuzz: $(VENV)/.installed-test
 	$(INSTALL) -e ".[fuzz]"
 	$(BIN)/pytest -m chaos -rP tests/fuzz

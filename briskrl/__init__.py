@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from briskrl.training.reporter import RunResult as RunResult
     from briskrl.tuning.config import TuneConfig as TuneConfig
     from briskrl.tuning.run import tune as tune
+    from briskrl.workflows.config import SearcherConfig as SearcherConfig
+    from briskrl.workflows.history import OrderResult as OrderResult
+    from briskrl.workflows.searcher import Searcher as Searcher
+    from briskrl.workflows.space import WorkflowSpace as WorkflowSpace
+    from briskrl.workflows.surrogate import OrderSurrogate as OrderSurrogate
+    from briskrl.workflows.workflow import Workflow as Workflow
 
 __version__ = "0.1.0"
 
@@ -54,16 +60,22 @@ _MODULES = {
     "EnvWorkerError": "briskrl.core.errors",
     "EvalResult": "briskrl.training.evaluate",
     "GymConfig": "briskrl.envs.gym.config",
+    "OrderResult": "briskrl.workflows.history",
+    "OrderSurrogate": "briskrl.workflows.surrogate",
     "PPOConfig": "briskrl.algos.ppo.config",
     "PhaseTimer": "briskrl.core.phase",
     "RunFolderError": "briskrl.core.errors",
     "RunResult": "briskrl.training.reporter",
+    "Searcher": "briskrl.workflows.searcher",
+    "SearcherConfig": "briskrl.workflows.config",
     "SnakeConfig": "briskrl.envs.snake.config",
     "Stage": "briskrl.training.config",
     "StorageError": "briskrl.core.errors",
     "TrainConfig": "briskrl.training.config",
     "TuneConfig": "briskrl.tuning.config",
     "WildfireConfig": "briskrl.envs.wildfire.config",
+    "Workflow": "briskrl.workflows.workflow",
+    "WorkflowSpace": "briskrl.workflows.space",
     "diagnose": "briskrl.doctor",
     "evaluate": "briskrl.training.evaluate",
     "load_policy": "briskrl.training.evaluate",
@@ -89,16 +101,22 @@ __all__ = [
     "EnvWorkerError",
     "EvalResult",
     "GymConfig",
+    "OrderResult",
+    "OrderSurrogate",
     "PPOConfig",
     "PhaseTimer",
     "RunFolderError",
     "RunResult",
+    "Searcher",
+    "SearcherConfig",
     "SnakeConfig",
     "Stage",
     "StorageError",
     "TrainConfig",
     "TuneConfig",
     "WildfireConfig",
+    "Workflow",
+    "WorkflowSpace",
     "__version__",
     "diagnose",
     "evaluate",

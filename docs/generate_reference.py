@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import briskrl
 from briskrl.algos.registry import ALGOS
-from briskrl.cli.flags import flag_name, show
+from briskrl.cli.flags import flag_name
 from briskrl.cli.main import COMMANDS, main
 from briskrl.core.aliases import field_aliases
 from briskrl.core.config import (
@@ -29,6 +29,7 @@ from briskrl.core.config import (
     field_hints,
 )
 from briskrl.core.registry import load_object
+from briskrl.core.text_values import show
 from briskrl.envs.registry import ENVS
 from briskrl.training.config import Stage, TrainConfig
 

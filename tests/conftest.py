@@ -14,5 +14,8 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# Under nohup SIGHUP is ignored, which the processes that tests start would inherit.
+# Under nohup SIGHUP is ignored, and in background jobs of scripts SIGINT, which the processes that
+# tests start would inherit.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

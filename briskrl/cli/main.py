@@ -20,14 +20,17 @@ from briskrl.core.exit_watch import ExitWatch, StoppedError
 COMMANDS = {
     "train": "train an agent",
     "resume": "continue a stopped run, bit-identical to one that never stopped",
+    "sweep": "train with many settings or seeds, on a grid or with a search, and compare them",
     "eval": "evaluate a trained policy on new episodes",
     "play": "show an episode in the terminal, or save it as a GIF",
     "runs": "list the run folders",
+    "compare": "compare groups of runs: curves, final scores, time to a score",
     "envs": "list the environments and their options",
     "algos": "list the algorithms and their options",
     "doctor": "find what makes training slow, and measure what would help",
     "tune": "find the settings that train fastest on this machine",
     "bench": "measure speed: env, train, engines, backends and more",
+    "cluster": "start, stop or show a Ray cluster on this machine, to rehearse with",
 }
 """Commands and their summaries, in the order of the help."""
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from briskrl.cli.flags import Parser, add_flags, show
+from briskrl.cli.flags import Parser, add_flags
 from briskrl.cli.output import drawing, optional, print_json, terminal_environ
 from briskrl.cli.progress import command_name
 from briskrl.cli.run_command import EXIT_CODES
@@ -25,6 +25,7 @@ from briskrl.core.format import (
     format_count,
     format_duration,
 )
+from briskrl.core.text_values import show
 from briskrl.tuning.config import TuneConfig
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import Brisk
 
-HEAVY = ("torch", "numba", "gymnasium", "numpy", "rich", "PIL", "safetensors", "matplotlib")
+HEAVY = ("torch", "numba", "gymnasium", "numpy", "rich", "PIL", "safetensors", "matplotlib", "ray")
 
 WORDS = [
     ("--help",),
@@ -23,6 +23,10 @@ WORDS = [
     ("envs",),
     ("algos", "rainbow"),
     ("runs",),
+    ("cluster", "--help"),
+    ("cluster", "down", "--nodes", "2", "--nodess", "2"),
+    ("compare", "--help"),
+    ("compare", "runs", "--too", "3"),
 ]
 
 

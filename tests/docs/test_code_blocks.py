@@ -47,6 +47,8 @@ CartPole has no Python block."""
 SKIPPED = {
     "README.md": 1,
     "cleanrl.md": 1,
+    "clusters.md": 4,
+    "compare.md": 1,
     "doctor.md": 1,
     "gymnasium.md": 2,
     "own-algorithm.md": 1,
@@ -187,6 +189,10 @@ class Commands:
         if command == "resume":
             self._steps += 600
             return ["--steps", str(self._steps)]
+        if command == "sweep" and words[1] not in ("resume", "show"):
+            short = ["--steps", "600", "--num-envs", "8", "--eval-episodes", "2"]
+            few = ["--trials", "2"] if "--search" in words else []
+            return [*short, *few, "--jobs", "1", "--seeds", "1"]
         return {
             "eval": ["--episodes", "2"],
             "play": ["--fps", "1000"],
