@@ -89,7 +89,7 @@ def learning_curve(
 
     Raises:
         ConfigError: There are no runs, or `path` cannot be written.
-        RunFolderError: A folder holds no finished episodes.
+        RunFolderError: A folder holds no finished episodes, or runs share no part of a curve.
     """
     check_plot_path(path)
     if not run_dirs:
@@ -156,10 +156,19 @@ def _read_run(folder: Path, x: Clock) -> _Run:
 
 
 def _mean_line(name: str, runs: Sequence[_Run]) -> Line:
-    """The mean over runs with its interval, at POINTS places that all runs have reached."""
+    """The mean over runs with its interval, at POINTS places that all runs have reached.
+
+    Raises:
+        RunFolderError: At no place have all runs finished an episode.
+    """
     edges = np.linspace(0.0, min(run.x[-1] for run in runs), POINTS + 1)
     means = np.array([means_between(run.x, run.scores, edges) for run in runs])
     known = np.isfinite(means).all(axis=0)
+    if not known.any():
+        raise RunFolderError(
+            f"The {len(runs)} runs of {name} have no episodes at the same steps. Draw them one by "
+            "one, or train longer."
+        )
     return _line(name, edges[1:][known].tolist(), means[:, known].tolist())
 
 

@@ -58,6 +58,14 @@ def test_curves_end_with_the_shortest_run_and_skip_places_without_episodes(tmp_p
     assert len(xs) == 30
 
 
+def test_runs_without_a_common_part_are_refused(tmp_path: Path) -> None:
+    long = write_run(tmp_path / "long", [1.0] * 200)
+    first = "env_steps,env,steps,return,score,won,cause\n"
+    (long / "episodes.csv").write_text(first + "20000,0,9,1,1,0,1\n")
+    with pytest.raises(RunFolderError, match="no episodes at the same steps"):
+        learning_curve([write_run(tmp_path / "short", [1.0] * 3), long], tmp_path / "a.svg")
+
+
 def test_algorithms_and_environments_are_separate_curves(tmp_path: Path) -> None:
     runs = [
         write_run(tmp_path / "a", [1.0] * 60),
