@@ -86,6 +86,7 @@ def test_a_signal_saves_and_the_last_line_resumes(
     brisk: Brisk, tiny: str, tmp_path: Path, number: signal.Signals, code: int
 ):
     words = ["--config", tiny, "--seeds", "2", "--sweep-dir", "s", "--steps", "1e9"]
+    words += ["--checkpoint-seconds", "1"]
     command = [sys.executable, "-m", "briskrl", "sweep", *words]
     process = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
