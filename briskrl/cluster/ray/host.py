@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
+from time import sleep
 
 from briskrl.cluster.messages import Order, Raised, Reply
 from briskrl.cluster.mirror import Mirror
@@ -30,6 +31,7 @@ METHODS_AT_ONCE = 4
 """Of the actor: one waits for messages, the others are short."""
 _FOLDERS = f"briskrl-jobs-{os.getuid()}"
 _LOCK = "lock"
+_LOOK_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class JobHost:
         self._folder = _make_folder()
         self._relay = Relay(self._folder / "relay", self._ask) if settings.relay else None
         sys.path += [path for path in settings.paths if path not in sys.path]
+        Thread(target=_exit_with_node, args=(os.getppid(),), daemon=True).start()
         self._messages.put(Placed(socket.gethostname()))
 
     def run(self, order: Order) -> None:
@@ -155,6 +158,13 @@ class JobHost:
 def _wait(process: JobProcess) -> list[Reply] | None:
     select.select([process.socket], [], [])
     return process.receive()
+
+
+def _exit_with_node(raylet: int) -> None:
+    """Exit when the node's Ray has gone: nothing could reach this process to end it."""
+    while os.getppid() == raylet:
+        sleep(_LOOK_S)
+    os._exit(1)
 
 
 def _make_folder() -> Path:

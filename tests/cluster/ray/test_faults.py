@@ -40,7 +40,7 @@ from tests.training.runs import fused_config, policy_hash
 
 pytestmark = pytest.mark.slow
 
-STEPS = 150_000
+STEPS = 800_000
 DRIVER = """
 import json, sys
 from pathlib import Path
@@ -58,7 +58,7 @@ with open_executor(settings, Path(sys.argv[2])) as executor:
 
 def long_config(folder: Path = Path("unused")) -> TrainConfig:
     """A run that takes some seconds and saves often."""
-    return fused_config(folder, steps=STEPS, checkpoint_steps=5000)
+    return fused_config(folder, steps=STEPS, checkpoint_steps=10_000)
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +82,17 @@ def open_ray(cluster: Any, folder: Path) -> RayExecutor:
 
 def disturb(executor: Executor, folder: Path, fault: Callable[[], object]) -> list[JobEvent]:
     """Run the long job, with a fault as soon as the driver has a copy of a checkpoint."""
-    executor.submit(RunJob("run", long_config(), Evaluation(episodes=4)))
-    wait_for(executor, JobProgress, "run")
-    wait_until(lambda: (folder / "run" / "checkpoints" / "LATEST").exists())
+    start_long_job(executor, folder)
     fault()
     events = wait_for(executor, JobRetried, "run")
     return events + wait_for(executor, JobDone, "run")
+
+
+def start_long_job(executor: Executor, folder: Path) -> None:
+    """Submit it, and wait until the driver has a copy of a checkpoint."""
+    executor.submit(RunJob("run", long_config(), Evaluation(episodes=4)))
+    wait_for(executor, JobProgress, "run")
+    wait_until(lambda: (folder / "run" / "checkpoints" / "LATEST").exists())
 
 
 def test_a_removed_node_costs_one_retry_on_another_one(undisturbed: str, tmp_path: Path):
@@ -126,16 +131,19 @@ def test_a_killed_worker_costs_one_retry(cluster_of_one: Any, undisturbed: str, 
 
 
 def test_a_killed_raylet_costs_one_retry_when_the_node_is_back(undisturbed: str, tmp_path: Path):
+    actors = []
     with simulated_cluster() as cluster:
         node = add_node(cluster, cpus=1)
         with open_ray(cluster, tmp_path) as executor:
 
             def kill_raylet() -> None:
+                actors.append(pid_of_actor())
                 node.all_processes["raylet"][0].process.kill()
                 add_node(cluster, cpus=1)
 
             events = disturb(executor, tmp_path, kill_raylet)
     assert end_of(events, "run").result["model_sha256"] == undisturbed
+    assert not any(map(psutil.pid_exists, actors))
 
 
 def test_a_killed_driver_leaves_nothing_and_is_continued(
