@@ -17,12 +17,12 @@ from time import process_time
 import numpy as np
 from numpy.typing import NDArray
 
+from briskrl.orders.encoding import precedence_signs
+from briskrl.orders.space import WorkflowSpace
+from briskrl.orders.workflow import Workflow
 from briskrl.workflows.config import SearcherConfig
-from briskrl.workflows.encoding import precedence_signs
 from briskrl.workflows.history import OrderResult
 from briskrl.workflows.searcher import Searcher
-from briskrl.workflows.space import WorkflowSpace
-from briskrl.workflows.workflow import Workflow
 
 SPACE = WorkflowSpace(("a", "b", "c", "d", "e"))
 NOISE = 0.3

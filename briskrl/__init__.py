@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from briskrl.envs.make import make_env as make_env
     from briskrl.envs.snake.config import SnakeConfig as SnakeConfig
     from briskrl.envs.wildfire.config import WildfireConfig as WildfireConfig
+    from briskrl.orders.space import WorkflowSpace as WorkflowSpace
+    from briskrl.orders.workflow import Workflow as Workflow
     from briskrl.training.config import Stage as Stage
     from briskrl.training.config import TrainConfig as TrainConfig
     from briskrl.training.evaluate import EvalResult as EvalResult
@@ -43,9 +45,7 @@ if TYPE_CHECKING:
     from briskrl.workflows.config import SearcherConfig as SearcherConfig
     from briskrl.workflows.history import OrderResult as OrderResult
     from briskrl.workflows.searcher import Searcher as Searcher
-    from briskrl.workflows.space import WorkflowSpace as WorkflowSpace
     from briskrl.workflows.surrogate import OrderSurrogate as OrderSurrogate
-    from briskrl.workflows.workflow import Workflow as Workflow
 
 __version__ = "0.1.0"
 
@@ -74,8 +74,8 @@ _MODULES = {
     "TrainConfig": "briskrl.training.config",
     "TuneConfig": "briskrl.tuning.config",
     "WildfireConfig": "briskrl.envs.wildfire.config",
-    "Workflow": "briskrl.workflows.workflow",
-    "WorkflowSpace": "briskrl.workflows.space",
+    "Workflow": "briskrl.orders.workflow",
+    "WorkflowSpace": "briskrl.orders.space",
     "diagnose": "briskrl.doctor",
     "evaluate": "briskrl.training.evaluate",
     "load_policy": "briskrl.training.evaluate",

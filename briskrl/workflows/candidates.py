@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from briskrl.core.types import Ints
-from briskrl.workflows.orders import neighbors, order_ids, unique_orders
-from briskrl.workflows.space import WorkflowSpace
+from briskrl.orders.order_arrays import neighbors, order_ids, unique_orders
+from briskrl.orders.space import WorkflowSpace
 
 RANDOM_CANDIDATES = 2000
 """Random orders per round in spaces that are too large to compare all orders."""

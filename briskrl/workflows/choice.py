@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from briskrl.workflows.workflow import Workflow
+from briskrl.orders.workflow import Workflow
 
 Phase = Literal["design", "model", "random", "sequence"]
 

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.types import Ints
-from briskrl.workflows.encoding import precedence_signs
-from briskrl.workflows.orders import order_ranks
+from briskrl.orders.encoding import precedence_signs
+from briskrl.orders.order_arrays import order_ranks
 
 Distance = Literal["kendall", "footrule", "hamming", "mix", "weighted"]
 DISTANCES: tuple[Distance, ...] = get_args(Distance)

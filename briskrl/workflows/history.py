@@ -11,8 +11,8 @@ import numpy as np
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.types import Bools, Ints
+from briskrl.orders.workflow import Workflow
 from briskrl.workflows.distances import Doubles
-from briskrl.workflows.workflow import Workflow
 
 MOST_FAILURES = 2
 """Failed evaluations after which an order is not chosen again."""

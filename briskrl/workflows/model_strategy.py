@@ -9,6 +9,7 @@ import numpy as np
 
 from briskrl.core.rng import derive_seed
 from briskrl.core.types import Bools
+from briskrl.orders.space import WorkflowSpace
 from briskrl.workflows.acquisition import best_few, beta_at
 from briskrl.workflows.candidates import IMPROVED, Candidates, candidates
 from briskrl.workflows.choice import Candidate, Choice, ModelChoice, Phase
@@ -16,7 +17,6 @@ from briskrl.workflows.config import SearcherConfig
 from briskrl.workflows.distances import Doubles
 from briskrl.workflows.feasibility import FEWEST_OBSERVATIONS, ModelFitter, SearchModel
 from briskrl.workflows.history import History
-from briskrl.workflows.space import WorkflowSpace
 from briskrl.workflows.start_design import design_size, next_of_design
 from briskrl.workflows.surrogate import Posterior, SurrogateError
 

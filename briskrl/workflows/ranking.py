@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from briskrl.orders.space import WorkflowSpace
+from briskrl.orders.workflow import Workflow
 from briskrl.workflows.acquisition import TIE
 from briskrl.workflows.feasibility import SearchModel
 from briskrl.workflows.history import History
-from briskrl.workflows.space import WorkflowSpace
-from briskrl.workflows.workflow import Workflow
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from msgspec import Meta
 from briskrl.core.errors import BriskError, InvalidStateError
 from briskrl.core.state_checks import LARGEST_COUNT, invalid_state
 from briskrl.core.types import JSON
+from briskrl.orders.space import WorkflowSpace
 from briskrl.workflows.config import SearcherConfig
 from briskrl.workflows.history import OrderResult
-from briskrl.workflows.space import WorkflowSpace
 
 FORMAT = 1
 """Version of the saved form."""

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.types import JSON
+from briskrl.orders.space import WorkflowSpace
+from briskrl.orders.workflow import Workflow
 from briskrl.workflows.choice import Choice
 from briskrl.workflows.config import SearcherConfig
 from briskrl.workflows.distances import checked_pair_counts
@@ -24,9 +26,7 @@ from briskrl.workflows.order_effect import MIN_CONTESTED, OrderEffect, order_eff
 from briskrl.workflows.ranking import RankedOrder, ranked_orders
 from briskrl.workflows.search_state import SavedResult, SavedSearch
 from briskrl.workflows.sequences import exhaustive, listed, uniform
-from briskrl.workflows.space import WorkflowSpace
 from briskrl.workflows.tpe_strategy import TpeStrategy
-from briskrl.workflows.workflow import Workflow
 
 
 class SearchStrategy(Protocol):

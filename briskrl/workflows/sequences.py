@@ -9,10 +9,10 @@ import numpy as np
 
 from briskrl.core.rng import derive_seed
 from briskrl.core.types import Ints
+from briskrl.orders.order_arrays import order_ids
+from briskrl.orders.space import WorkflowSpace
 from briskrl.workflows.choice import Choice
 from briskrl.workflows.history import History
-from briskrl.workflows.orders import order_ids
-from briskrl.workflows.space import WorkflowSpace
 
 CHUNK = 1024
 """Orders that are made at the same time."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from briskrl.core.types import Bools, Ints
+from briskrl.orders.space import WorkflowSpace
 from briskrl.workflows.candidates import Candidates
 from briskrl.workflows.distances import Doubles, distances
 from briskrl.workflows.history import History
-from briskrl.workflows.space import WorkflowSpace
 
 CLOSE = 1e-12
 """Distances that differ by less are equal."""

@@ -14,14 +14,14 @@ import numpy as np
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.rng import derive_seed
+from briskrl.orders.space import WorkflowSpace
+from briskrl.orders.workflow import Workflow
 from briskrl.workflows.choice import Choice
 from briskrl.workflows.config import SearcherConfig
 from briskrl.workflows.feasibility import modeled_observations
 from briskrl.workflows.history import History
 from briskrl.workflows.sequences import SequenceStrategy, uniform
-from briskrl.workflows.space import WorkflowSpace
 from briskrl.workflows.start_design import design_size
-from briskrl.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
     import optuna

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from briskrl.core.errors import ConfigError
+from briskrl.orders.space import WorkflowSpace
 from briskrl.workflows.distances import DISTANCES, Distance, checked_pair_counts, distances
 from briskrl.workflows.evidence import LENGTHS
-from briskrl.workflows.space import WorkflowSpace
 from tests.workflows import reference
 
 SPACE = WorkflowSpace("abcde")

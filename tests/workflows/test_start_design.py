@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from briskrl.orders.order_arrays import order_ids
+from briskrl.orders.space import WorkflowSpace
 from briskrl.workflows.candidates import Candidates, candidates
 from briskrl.workflows.distances import distances
 from briskrl.workflows.history import History, OrderResult
-from briskrl.workflows.orders import order_ids
-from briskrl.workflows.space import WorkflowSpace
 from briskrl.workflows.start_design import design_size, next_of_design
 
 NAMED = {"middle": "c>b>a>d>e", "late": "e>d>c>b>a", "third": "b>a>c>d>e", "fourth": "a>b>e>d>c"}

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from briskrl.orders.space import WorkflowSpace
 from briskrl.workflows import evidence as module
 from briskrl.workflows.distances import DISTANCES, distances
 from briskrl.workflows.evidence import (
@@ -17,7 +18,6 @@ from briskrl.workflows.evidence import (
     cholesky,
     evidence_without_order,
 )
-from briskrl.workflows.space import WorkflowSpace
 from briskrl.workflows.surrogate import OrderSurrogate, SurrogateError, SurrogateParameters
 
 THREE = WorkflowSpace("abc").orders

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from briskrl.core.errors import InvalidStateError
-from briskrl.workflows.encoding import ENCODINGS, Encoding, decode, encode, encoding_width
-from briskrl.workflows.space import WorkflowSpace
+from briskrl.orders.encoding import ENCODINGS, Encoding, decode, encode, encoding_width
+from briskrl.orders.space import WorkflowSpace
 
 
 @pytest.mark.parametrize("kind", ENCODINGS)

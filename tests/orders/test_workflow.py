@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from briskrl import ConfigError, Workflow
-from briskrl.workflows.workflow import parse_workflow
+from briskrl.orders.workflow import parse_workflow
 
 CAGE2 = ("defender", "enterprise", "op_server", "op_host", "user")
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from briskrl import ConfigError, WorkflowSpace
-from briskrl.workflows.linear_extensions import LinearExtensions
-from briskrl.workflows.orders import neighbors, order_ids, order_ranks
-from briskrl.workflows.workflow import Workflow
+from briskrl.orders.linear_extensions import LinearExtensions
+from briskrl.orders.order_arrays import neighbors, order_ids, order_ranks
+from briskrl.orders.workflow import Workflow
 
 pairs = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda p: p[0] != p[1]))
 

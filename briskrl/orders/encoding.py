@@ -13,7 +13,7 @@ import numpy as np
 
 from briskrl.core.errors import InvalidStateError
 from briskrl.core.types import Array, Bools, Floats, Ints
-from briskrl.workflows.orders import order_ranks
+from briskrl.orders.order_arrays import order_ranks
 
 Encoding = Literal["position", "pairwise", "rank"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)

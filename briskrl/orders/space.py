@@ -10,9 +10,9 @@ import numpy as np
 
 from briskrl.core.errors import ConfigError, nearest
 from briskrl.core.types import Bools, Ints
-from briskrl.workflows.linear_extensions import LinearExtensions
-from briskrl.workflows.orders import order_ranks
-from briskrl.workflows.workflow import (
+from briskrl.orders.linear_extensions import LinearExtensions
+from briskrl.orders.order_arrays import order_ranks
+from briskrl.orders.workflow import (
     SEPARATOR,
     Workflow,
     check_categories,

@@ -1,0 +1,1 @@
+"""Workflows as orders of categories: ids, text, spaces with constraints, and encodings."""
