@@ -61,6 +61,8 @@ class OffPolicyComponents:
     """Gradient updates per collected transition."""
     learning_starts: int
     """Transitions collected before any count towards updates."""
+    update_every: int = 1
+    """Vector steps collected between two rounds of updates; those due are done together."""
     n_step: int = 1
     """Length of the return windows; the newest transitions of a window cannot be sampled."""
     pretraining: Pretraining | None = None

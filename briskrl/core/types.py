@@ -6,7 +6,7 @@ record owns its arrays; all other code writes into them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
@@ -288,6 +288,19 @@ class EpisodeStats:
     def count(self) -> int:
         """Number of episodes."""
         return len(self.env)
+
+    @classmethod
+    def joined(cls, parts: Sequence[EpisodeStats]) -> EpisodeStats:
+        """The episodes of one or more drains, in order; no copy if only one of them has any."""
+        filled = [part for part in parts if part.count] or parts[:1]
+        if len(filled) == 1:
+            return filled[0]
+        return cls(
+            *(
+                np.concatenate([getattr(part, name) for part in filled])
+                for name in cls.__match_args__
+            )
+        )
 
 
 @dataclass(slots=True)

@@ -135,6 +135,16 @@ class Collector:
             self._env.set_state({name.removeprefix("env."): a for name, a in saved.items()})
 
 
+def collect_round(collector: Collecting, transitions: int) -> tuple[int, EpisodeStats]:
+    """Collect until there are at least `transitions` more; returns how many, and ended episodes."""
+    collected, ended = 0, []
+    while collected < transitions:
+        count, stats = collector.collect()
+        collected += count
+        ended.append(stats)
+    return collected, EpisodeStats.joined(ended)
+
+
 def saved_view(now: StepBuffers) -> dict[str, Array]:
     """The observations, masks and codes to act on next; copies."""
     arrays = {"obs": now.obs.copy()}

@@ -18,6 +18,9 @@ from briskrl.core.types import Batch, Minibatch
 MAX_UPDATES_PER_SAMPLE, MAX_BYTES_PER_SAMPLE = 32, 64 << 20
 """Bounds of the batch buffers when many updates are due at once; bytes are those of obs."""
 
+MAX_UPDATES_PER_ROUND = 1024
+"""Bound of the batch buffers with `update_every`, where a whole round is sampled at once."""
+
 WARMUP_UPDATES = 16
 """Enough for torch's allocator and thread-local caches to settle."""
 
@@ -68,7 +71,10 @@ class OffPolicyLearner:
         self._counters = counters
         size = components.batch_size
         batch_bytes = size * spec.obs.size * spec.obs.dtype.itemsize
-        room = max(1, min(MAX_UPDATES_PER_SAMPLE, MAX_BYTES_PER_SAMPLE // batch_bytes))
+        per_round = int(components.update_every * num_envs * components.updates_per_step) + 1
+        most = MAX_UPDATES_PER_SAMPLE if components.update_every == 1 else per_round
+        most = min(MAX_UPDATES_PER_ROUND, max(MAX_UPDATES_PER_SAMPLE, most))
+        room = max(1, min(most, MAX_BYTES_PER_SAMPLE // batch_bytes))
         at_once = not self._memory.wants_feedback or "fused" in self._algo.engines.candidates
         self.batch = Batch.allocate(spec, room if at_once else 1, size)
         self._next_batch: Batch | None = None

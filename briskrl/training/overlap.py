@@ -2,7 +2,7 @@
 
 While iteration k collects, the updates that iteration k - 1 made due run on what the memory held
 then. Actions follow the networks as they were when the iteration began. So the result is a function
-of the seed alone.
+of the seed alone. An iteration is `update_every` vector steps.
 
 Batches are sampled as soon as their updates are due, beside the updates under way, and their TD
 targets are precomputed then: learning in the other thread takes longer than collecting. Where
@@ -13,6 +13,7 @@ transitions enter the memory when both are done.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from functools import partial
 from time import perf_counter, thread_time
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from briskrl.core.types import Batch, EpisodeStats, StepSlot
 from briskrl.parallel.backoff import TeamBackoff
 from briskrl.parallel.native_worker import NativeWorker
 from briskrl.parallel.thread_pool import Worker
-from briskrl.training.collector import Collecting, StepSlots
+from briskrl.training.collector import StepSlots
 from briskrl.training.learner import OffPolicyLearner
 
 
@@ -66,11 +67,11 @@ class Overlap:
         """Updates that the last iteration made due."""
         weakref.finalize(self, self._worker.stop)
 
-    def collect(self, collector: Collecting) -> tuple[int, EpisodeStats]:
+    def collect(self, collect: Callable[[], tuple[int, EpisodeStats]]) -> tuple[int, EpisodeStats]:
         """Collect while the pending updates are done; see Collecting.collect."""
         self.begin()
         try:
-            return collector.collect()
+            return collect()
         except BaseException:
             self.finish()
             raise

@@ -21,7 +21,14 @@ from briskrl.envs.make import make_env
 from briskrl.envs.registry import check_teacher
 from briskrl.nets.compute import Compute
 from briskrl.training.async_collector import AsyncCollector
-from briskrl.training.collector import Actor, Collecting, Collector, DoubleBuffer, StepSlots
+from briskrl.training.collector import (
+    Actor,
+    Collecting,
+    Collector,
+    DoubleBuffer,
+    StepSlots,
+    collect_round,
+)
 from briskrl.training.config import TrainConfig
 from briskrl.training.curriculum import Curriculum, check_stages
 from briskrl.training.device import TorchSettings, choose_device
@@ -58,6 +65,7 @@ class Trainer:
         """Whether pretraining is done, or not asked for."""
         self.pretraining: State | None = None
         """Loaded state of pretraining that was stopped."""
+        self._round_steps = self._transitions_per_round()
         self.schedule, self.learner, self.overlap = self._build_learner()
         self.collector = self.build_collector()
         self.engine_note = _describe_engine(self.algo)
@@ -78,16 +86,22 @@ class Trainer:
     def iterate(self) -> EpisodeStats:
         """Collect transitions and do the updates due; returns the episodes that ended."""
         if self.overlap is None:
-            self.last_collected, ended = self.collector.collect()
+            self.last_collected, ended = self._collect()
             self.learner.learn(self.schedule.due(self.last_collected))
         else:
-            self.last_collected, ended = self.overlap.collect(self.collector)
+            self.last_collected, ended = self.overlap.collect(self._collect)
             self.overlap.schedule(self.schedule.due(self.last_collected))
         self.counters.iterations += 1
         if self.curriculum.observe(self.last_collected, ended):
             self.curriculum.promote()
             self._enter_stage()
         return ended
+
+    def _collect(self) -> tuple[int, EpisodeStats]:
+        """Collect the transitions of one iteration; see Collecting.collect."""
+        if self._round_steps == 0:
+            return self.collector.collect()
+        return collect_round(self.collector, self._round_steps)
 
     def restart_envs(self) -> None:
         """Begin new episodes everywhere, for environments whose state cannot be restored."""
@@ -160,11 +174,19 @@ class Trainer:
                 raise InvalidStateError("it is unknown whether the teacher plays")
         self.pretraining = saved
 
+    def _transitions_per_round(self) -> int:
+        """Transitions between two rounds of updates; 0 if every step of the collector is one."""
+        components = self.components
+        if not isinstance(components, OffPolicyComponents) or components.update_every == 1:
+            return 0
+        return components.update_every * self.config.num_envs
+
     @property
     def _most_pending(self) -> int:
         """Updates that one iteration can make due."""
         assert isinstance(self.components, OffPolicyComponents)
-        return int(self.config.num_envs * self.components.updates_per_step) + 1
+        steps = self._round_steps or self.config.num_envs
+        return int(steps * self.components.updates_per_step) + 1
 
     def _check_progress(self) -> None:
         """Check that the loaded memory and schedule are of the same moment.

@@ -203,6 +203,7 @@ def build_components(config: DQNConfig, context: BuildContext) -> OffPolicyCompo
         batch_size=config.batch_size,
         updates_per_step=config.ratio,
         learning_starts=max(config.learning_starts, fillable),
+        update_every=config.update_every,
         n_step=config.n_step,
         pretraining=pretraining,
         pretrain_transitions=min(config.pretrain_transitions, config.buffer_size),

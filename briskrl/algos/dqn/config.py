@@ -40,8 +40,13 @@ class DQNConfig:
     }
     NO_EQUIVALENT: ClassVar[Mapping[str, str]] = {
         "gradient_steps": "Set train_steps_ratio to gradient_steps / (train_freq * num_envs).",
-        "train_freq": "Set train_steps_ratio to gradient_steps / (train_freq * num_envs).",
-        "train_frequency": "Set train_steps_ratio to 1 / train_frequency.",
+        "train_freq": (
+            "Set update_every to train_freq, and train_steps_ratio to gradient_steps / "
+            "(train_freq * num_envs)."
+        ),
+        "train_frequency": (
+            "Set update_every to train_frequency, and train_steps_ratio to 1 / train_frequency."
+        ),
         "exploration_fraction": "Set epsilon_steps to exploration_fraction * steps.",
         "tau": "The target network is copied every target_every updates, never averaged.",
     }
@@ -49,6 +54,9 @@ class DQNConfig:
     train_steps_ratio: float | Literal["debug", "fast", "moderate", "balanced", "quality"] = 0.03125
     """Gradient updates per collected transition: a number above 0, or a preset (debug 0.004, fast
     0.03125, moderate 0.0625, balanced 0.125, quality 0.25)."""
+    update_every: Annotated[int, Meta(ge=1, le=65_536)] = 1
+    """Steps that every environment takes between two rounds of updates. The updates due by then are
+    done together, so the ratio stays the same; in between, the acting network does not change."""
     batch_size: Annotated[int, Meta(ge=1)] = 64
     """Transitions per gradient update."""
     buffer_size: Annotated[int, Meta(ge=1)] = 131_072
