@@ -153,6 +153,10 @@ def flag_layer(args: argparse.Namespace, classes: Mapping[str, type]) -> Layer:
             setting = Setting(_flag_value(raw, hint, flag), flag)
         target = layer.tables.setdefault(section, {}) if section else layer.values
         target[name] = setting
+    for section, values in layer.tables.items():
+        resolve_flags = getattr(classes.get(section), "resolve_flags", None)
+        if resolve_flags is not None:
+            layer.tables[section] = resolve_flags(values)
     return layer
 
 

@@ -164,6 +164,7 @@ def _check_files(args: argparse.Namespace, config: TrainConfig, flags: Layer) ->
     given, _ = resolve_aliases(cls, flags.table("env_config"))
     by_flags = {
         *given.get("packages", Setting(())).value,
+        *given.get("env_files", Setting(())).value,
         *modules_of(flags.values.get("env", Setting("")).value, build(cls, {})),
     }
     others = [module for module in modules_of_run(config) if module not in by_flags]

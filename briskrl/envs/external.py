@@ -1,8 +1,9 @@
-"""Environments that the caller passes in: `train(config, env=my_vector_env)`."""
+"""Environments that the caller passes in: `train(config, env=...)`, with one env or many."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
+from inspect import isroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from briskrl.core.errors import ConfigError
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from briskrl.core.spec import EnvSpec
     from briskrl.core.types import Array, EpisodeStats, ObsCodec, StepBuffers
     from briskrl.envs.base import AsyncVecEnv, VecEnv
+    from briskrl.envs.gym.config import GymConfig
 
 GIVEN = "given"
 """Name of such an environment in a run's config."""
@@ -23,24 +25,19 @@ REQUIRED = (
 """What a VecEnv of the caller must have; the rest has defaults."""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenConfig:
-    """No settings: the caller has made the environment."""
+def adapt(env: Any) -> VecEnv | None:
+    """A vector environment as a VecEnv: complete ones unchanged, others behind an adapter.
 
-    def check(self) -> list[str]:
-        """No problems."""
-        return []
-
-
-def adapt(env: Any) -> VecEnv:
-    """The environment as a VecEnv: complete ones unchanged, others behind an adapter.
+    Returns:
+        None if it is a single environment, or a class or function that makes one; see `build_like`.
 
     Raises:
-        ConfigError: It is not a vector environment, or its spaces are not supported.
+        ConfigError: It is none of these, or its spaces are not supported.
     """
     from briskrl.envs.base import MinimalVecEnv, VecEnv
 
-    if isinstance(env, MinimalVecEnv) and _resets_in_same_step(env):
+    # The attributes of a class would look like those of its objects.
+    if not isinstance(env, type) and isinstance(env, MinimalVecEnv) and _resets_in_same_step(env):
         return env if isinstance(env, VecEnv) else _CompletedVecEnv(env)
     missing = [name for name in REQUIRED if not hasattr(env, name)]
     if missing and hasattr(env, "step_into"):
@@ -48,9 +45,27 @@ def adapt(env: Any) -> VecEnv:
             f"{type(env).__name__} has step_into, but is not a complete VecEnv: it has no "
             f"{', '.join(missing)}. briskrl.envs.base describes them."
         )
+    if is_single(env):
+        return None
     from briskrl.envs.gym.vector import adapt_vector
 
     return adapt_vector(env)
+
+
+def is_single(env: Any) -> bool:
+    """Whether it is a Gymnasium environment, or a class or function that makes one."""
+    import gymnasium
+
+    if isinstance(env, type):
+        return issubclass(env, gymnasium.Env)
+    return isinstance(env, gymnasium.Env) or isroutine(env) or isinstance(env, partial)
+
+
+def build_like(env: Any, num_envs: int, config: GymConfig) -> VecEnv:
+    """N environments like a single one; see `briskrl.envs.gym.given_factory`."""
+    from briskrl.envs.gym.given_factory import build_given
+
+    return build_given(env, num_envs, config)
 
 
 class _CompletedVecEnv:
@@ -85,5 +100,5 @@ def build(*args: Any, **kwargs: Any) -> NoReturn:
     """
     raise ConfigError(
         "The environment of this run was passed in from Python. Pass it again: "
-        "train(config, env=...) or resume(run_dir, env=...)."
+        "train(config, env=...), resume(run_dir, env=...) or evaluate(run_dir, env=...)."
     )

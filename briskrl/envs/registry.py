@@ -220,8 +220,8 @@ ENVS.add(
     "given",
     EnvFamily(
         name="given",
-        summary="A vector environment passed from Python: train(config, env=...)",
-        config="briskrl.envs.external:GivenConfig",
+        summary="An environment passed from Python: train(config, env=...)",
+        config="briskrl.envs.gym.config:GymConfig",
         factory="briskrl.envs.external:build",
     ),
 )

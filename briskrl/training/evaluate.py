@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -24,6 +24,8 @@ from briskrl.core.state_checks import MALFORMED, short, whole
 from briskrl.core.types import JSON, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.evaluation_suites import Games, Report, Suite
+from briskrl.envs.external import adapt, build_like
+from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.make import make_env
 from briskrl.envs.registry import ENVS
 from briskrl.training.resolve import algo_config_class, env_config
@@ -111,15 +113,41 @@ def load_policy(run_dir: str | Path, *, trust: bool = False) -> Agent:
 
 
 def evaluate(
-    run_dir: str | Path, *, episodes: int = 100, seed: int = 0, trust: bool = False
+    run_dir: str | Path,
+    *,
+    env: Any = None,
+    episodes: int = 100,
+    seed: int = 0,
+    trust: bool = False,
 ) -> EvalResult:
-    """Evaluate the newest policy of a run; see `load_policy` and `play_games`."""
-    return evaluate_agent(load_policy(run_dir, trust=trust), episodes=episodes, seed=seed)
+    """Evaluate the newest policy of a run, greedily; see `load_policy` and `play_games`.
+
+    Args:
+        run_dir: The run folder.
+        env: What to play instead of the environment of the run, as in `train`. Vector environments
+            are not closed.
+        episodes: Number of episodes.
+        seed: Their seed; equal seeds give equal episodes.
+        trust: See `load_policy`.
+    """
+    agent = load_policy(run_dir, trust=trust)
+    if env is None:
+        return evaluate_agent(agent, episodes=episodes, seed=seed)
+    given = adapt(env)
+    if given is not None:
+        return evaluate_agent(agent, episodes=episodes, seed=seed, env=given)
+    config = agent.env_config if isinstance(agent.env_config, GymConfig) else GymConfig()
+    config = replace(config, env_args={}, packages=(), env_files=()).for_evaluation()
+    made = build_like(env, min(episodes, MAX_ENVS), config)
+    with closing(made):
+        return evaluate_agent(agent, episodes=episodes, seed=seed, env=made)
 
 
-def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
+def evaluate_agent(
+    agent: Agent, *, episodes: int, seed: int, env: VecEnv | None = None
+) -> EvalResult:
     """Statistics over `episodes` episodes; see `play_games`."""
-    games = play_games(agent, episodes=episodes, seed=seed)
+    games = play_games(agent, episodes=episodes, seed=seed, env=env)
     return EvalResult(
         episodes=episodes,
         mean_return=float(games.returns.mean()),
@@ -134,29 +162,33 @@ def evaluate_agent(agent: Agent, *, episodes: int, seed: int) -> EvalResult:
 
 
 def play_games(
-    agent: Agent, *, episodes: int, seed: int, after_step: Callable[[], None] = lambda: None
+    agent: Agent,
+    *,
+    episodes: int,
+    seed: int,
+    env: VecEnv | None = None,
+    after_step: Callable[[], None] = lambda: None,
 ) -> Games:
     """Play `episodes` episodes, each with its own seed, and return the result of every one.
 
     Episode k depends on `seed` and k alone. Each environment contributes its first episode only,
     because taking the episodes that end first would favor short ones. `after_step` is called after
-    every step of all environments.
+    every step of all environments. `env` is played instead of the agent's environment, and stays
+    open.
     """
-    num_envs = min(episodes, MAX_ENVS)
-    config = agent.env_config
-    if isinstance(config, HasEvaluationSettings):
-        config = config.for_evaluation()
-    env = make_env(agent.env, num_envs, config=config)
+    if env is None:
+        config = agent.env_config
+        if isinstance(config, HasEvaluationSettings):
+            config = config.for_evaluation()
+        with closing(make_env(agent.env, min(episodes, MAX_ENVS), config=config)) as made:
+            return play_games(agent, episodes=episodes, seed=seed, env=made, after_step=after_step)
     base = derive_seed(seed, "evaluate")
-    try:
-        policy = agent.policy.fitted(env.env_spec)
-        with _one_thread():
-            waves = [
-                _first_episodes(policy, env, base + first, after_step)[: episodes - first]
-                for first in range(0, episodes, num_envs)
-            ]
-    finally:
-        env.close()
+    policy = agent.policy.fitted(env.env_spec)
+    with _one_thread():
+        waves = [
+            _first_episodes(policy, env, base + first, after_step)[: episodes - first]
+            for first in range(0, episodes, env.num_envs)
+        ]
     return Games(*np.concatenate(waves).T)
 
 

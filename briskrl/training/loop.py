@@ -12,7 +12,8 @@ from typing import Any, Literal
 from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError, StorageError
 from briskrl.core.exit_watch import nothing_to_lose
-from briskrl.envs.external import GIVEN, adapt
+from briskrl.envs.base import VecEnv
+from briskrl.envs.external import GIVEN, adapt, build_like
 from briskrl.training.config import TrainConfig
 from briskrl.training.config_changes import check_unchanged
 from briskrl.training.hooks import CheckpointHook, Hook, Interval, ReportHook, StopRequest
@@ -39,8 +40,10 @@ def train(
 
     Args:
         config: Settings; absent nested configs take their defaults.
-        env: A vector environment to train on instead of the one that the config names: a VecEnv, a
-            `gymnasium.vector.VectorEnv` or an EnvPool. It is closed at the end.
+        env: What to train on instead of the environment that the config names. A Gymnasium
+            environment, its class, or a function that makes one: `config.num_envs` like it are made
+            and stepped as `config.env_config`, a GymConfig, asks for. Or a vector environment: a
+            VecEnv, a `gymnasium.vector.VectorEnv` or an EnvPool, which is closed at the end.
         reporter: Receives progress.
         hooks: Called between iterations, after the built-in ones.
 
@@ -51,19 +54,23 @@ def train(
             failed writes are reported, and training continues.
     """
     given = None if env is None else adapt(env)
-    if given is not None:
+    if env is not None:
+        config = replace(config, env=GIVEN)
         if config.curriculum:
             raise ConfigError(
                 "A curriculum changes settings of the environment, which an environment passed as "
                 "env does not have."
             )
-        config = replace(config, env=GIVEN, env_config=None, num_envs=given.num_envs)
+    if given is not None:
+        config = replace(config, env_config=None, num_envs=given.num_envs)
     config = complete(config)
     # A resume must use as many threads as the run did, also on a machine with other cores.
     config = replace(config, threads=config.num_threads)
     path = None if config.run_dir is None else Path(config.run_dir)
     if path is not None:
         check_not_taken(path)
+    if env is not None and given is None:
+        given = build_like(env, config.num_envs, config.env_config)
     # Building the trainer first reports all errors in the config before anything is written.
     with (
         closing(Trainer(config, given)) as trainer,
@@ -88,7 +95,7 @@ def resume(
 
     Args:
         run_dir: The run folder.
-        env: The vector environment, if the run was started with one.
+        env: The environment, if the run was started with one.
         steps: A new total budget of transitions, to train a finished run further.
         engine: The engine to continue with; switching engines changes the rounding.
         trust: Import the modules that the run names even if other users can change its folder.
@@ -112,8 +119,15 @@ def resume(
             config = replace(config, steps=steps)
         if engine is not None:
             config = replace(config, engine=engine)
-        with closing(Trainer(config, None if env is None else adapt(env))) as trainer:
+        with closing(Trainer(config, _given(env, config))) as trainer:
             return _run(trainer, folder, reporter or SilentReporter(), hooks, resumed=True)
+
+
+def _given(env: Any, config: TrainConfig) -> VecEnv | None:
+    """The environment that the caller has passed in; None if there is none."""
+    if env is None:
+        return None
+    return adapt(env) or build_like(env, config.num_envs, config.env_config)
 
 
 def _run(

@@ -6,6 +6,7 @@ so a file that somebody else can write needs the user's consent to name one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -53,7 +54,8 @@ def check_trusted(
     """
     if trust or not modules:
         return
-    reason = why_foreign(paths)
+    # Files that are named by their path count as well.
+    reason = why_foreign([*paths, *(Path(name) for name in modules if os.sep in name)])
     if reason is not None:
         raise ConfigError(
             f"{reason}, and its settings import Python modules: {', '.join(modules)}. Importing "

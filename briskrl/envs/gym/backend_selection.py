@@ -21,6 +21,7 @@ from briskrl.envs.gym.deadline import Deadline
 from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
 from briskrl.envs.gym.returned import InvalidReturnError, to_flags, unpack_step
 from briskrl.envs.gym.sync import GymSyncEnv
+from briskrl.envs.gym.user_code import describe_error
 from briskrl.envs.gym.vector import adapt_vector
 
 Backend = Literal["compiled", "sync", "process", "async", "vector"]
@@ -97,7 +98,25 @@ def build(
     Raises:
         ConfigError: The id is unknown, or the environment cannot be made or used.
     """
-    factory = EnvFactory(member, config)
+    return build_from(
+        EnvFactory(member, config),
+        num_envs,
+        threads=threads,
+        hold_ended=hold_ended,
+        render_mode=render_mode,
+    )
+
+
+def build_from(
+    factory: EnvFactory,
+    num_envs: int,
+    *,
+    threads: int = 1,
+    hold_ended: bool = False,
+    render_mode: str | None = None,
+) -> VecEnv:
+    """N environments of a factory; see `build`."""
+    config = factory.config
     if render_mode is not None:
         check_render_mode(factory, render_mode)
     spec = factory.spec()
@@ -124,7 +143,7 @@ def choose(factory: EnvFactory, num_envs: int) -> tuple[Backend, str]:
     found = find_compiled(factory)
     if found.version is not None:
         return "compiled", (
-            f"backend auto: gym:{factory.id} has a compiled version, bit-identical in "
+            f"backend auto: {factory.name} has a compiled version, bit-identical in "
             f"{found.steps_compared:,} steps compared here, so compiled."
         )
     process: Any = import_module("briskrl.envs.gym.process")
@@ -133,9 +152,9 @@ def choose(factory: EnvFactory, num_envs: int) -> tuple[Backend, str]:
         lockstep=process.num_workers(num_envs, factory.config.workers, partial=False),
         independent=process.num_workers(num_envs, factory.config.workers, partial=True),
     )
-    backend, note = decide(measure(factory), num_envs, workers, f"gym:{factory.id}")
+    backend, note = decide(measure(factory), num_envs, workers, factory.name)
     if found.reason:
-        note = f"The compiled version of gym:{factory.id} is not used: {found.reason}. {note}"
+        note = f"The compiled version of {factory.name} is not used: {found.reason}. {note}"
     return backend, note
 
 
@@ -180,9 +199,9 @@ def measure(factory: EnvFactory) -> Costs:
     except (ConfigError, EnvWorkerError):
         raise
     except InvalidReturnError as error:
-        raise ConfigError(f"gym:{factory.id} returned {error}.") from error
+        raise ConfigError(f"{factory.name} returned {error}.") from error
     except Exception as error:
-        raise ConfigError(f"gym:{factory.id} raised {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{factory.name} raised {describe_error(error)}") from error
     finally:
         env.close()
 
@@ -198,7 +217,7 @@ def check_render_mode(factory: EnvFactory, render_mode: str) -> None:
     env.close()
     if render_mode not in modes:
         raise ConfigError(
-            f"gym:{factory.id} cannot be rendered as {render_mode}. "
+            f"{factory.name} cannot be rendered as {render_mode}. "
             f"Its render modes: {', '.join(modes) or 'none'}."
         )
 

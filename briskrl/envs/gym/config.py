@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
 from briskrl.core.aliases import AliasTable
-from briskrl.core.config import accepts_aliases
+from briskrl.core.config import Setting, Settings, accepts_aliases
 
 
 @accepts_aliases
@@ -17,11 +19,18 @@ from briskrl.core.config import accepts_aliases
 class GymConfig:
     """How Gymnasium environments are made and stepped."""
 
-    ALIASES: ClassVar[AliasTable] = {"import": "packages", "max_episode_steps": "max_steps"}
+    ALIASES: ClassVar[AliasTable] = {
+        "import": "packages",
+        "env_file": "env_files",
+        "max_episode_steps": "max_steps",
+    }
 
     # Fields that may differ when a run is resumed: how environments are stepped, not which.
     RESUME_MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
-        {"backend", "workers", "min_ready", "env_timeout", "on_env_error", "packages"}
+        {
+            *("backend", "workers", "min_ready", "env_timeout", "on_env_error"),
+            *("packages", "env_files"),
+        }
     )
 
     backend: Literal["auto", "compiled", "sync", "process", "async", "vector"] = "auto"
@@ -38,7 +47,7 @@ class GymConfig:
     """Seconds after which an environment counts as stuck: in a worker in any call, in this process
     while it is made and tested."""
     on_env_error: Literal["stop", "respawn"] = "stop"
-    """If an environment in a worker fails: stop, or truncate its episode and replace it."""
+    """If an environment fails: stop, or truncate its episode and replace it."""
     max_steps: Annotated[int, Meta(ge=1)] | None = None
     """Steps after which an episode is truncated; by default the registered limit."""
     joint_actions: bool = False
@@ -47,11 +56,38 @@ class GymConfig:
     """Keyword arguments for gymnasium.make: JSON, or comma-separated key=value pairs."""
     packages: tuple[str, ...] = ()
     """Packages to import first, because they register environments."""
+    env_files: tuple[str, ...] = ()
+    """Python files to import first, because they register environments."""
+
+    @classmethod
+    def resolve_flags(cls, given: Settings) -> Settings:
+        """What flags mean in the current folder.
+
+        Files become absolute paths. A package that is not installed becomes a file if the current
+        folder has one; packages in config files are never looked for there.
+        """
+        found = dict(given)
+        files = [
+            str(Path(name).expanduser().absolute())
+            for name in _names(given, "env_file", "env_files")
+        ]
+        packages = []
+        for name in _names(given, "import", "packages"):
+            local = _in_current_folder(name)
+            packages += [name] if local is None else []
+            files += [] if local is None else [local]
+        for alias in ("import", "packages", "env_file", "env_files"):
+            found.pop(alias, None)
+        if packages:
+            found["packages"] = Setting(tuple(packages), "--import")
+        if files:
+            found["env_files"] = Setting(tuple(files), "--env-file")
+        return found
 
     def modules(self, env: str) -> tuple[str, ...]:
-        """The modules that are imported for the environment `env`, as in gym:module:Id."""
+        """The files and modules imported for the environment `env`, as in gym:module:Id."""
         prefix = env.partition(":")[2].rpartition(":")[0]
-        return (*self.packages, *filter(None, [prefix]))
+        return (*self.env_files, *self.packages, *filter(None, [prefix]))
 
     def for_evaluation(self) -> GymConfig:
         """These settings with a backend in which every episode depends only on its own seed."""
@@ -79,6 +115,23 @@ class GymConfig:
         if self.min_ready and self.backend not in ("async", "auto"):
             wrong.append(f'min_ready is for the backend "async", not {self.backend!r}.')
         return wrong
+
+
+def _names(given: Settings, *keys: str) -> list[str]:
+    """The names under all of these keys."""
+    values = [given[key].value for key in keys if key in given]
+    return [name for value in values if isinstance(value, tuple | list) for name in value]
+
+
+def _in_current_folder(name: str) -> str | None:
+    """The path of a module of the current folder, unless an installed one has its name."""
+    top = name.partition(".")[0]
+    if not top.isidentifier() or find_spec(top) is not None:
+        return None
+    file, folder = Path.cwd() / f"{top}.py", Path.cwd() / top
+    if file.is_file():
+        return str(file)
+    return str(folder) if (folder / "__init__.py").is_file() else None
 
 
 def _is_plain(value: Any) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import math
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -12,13 +11,16 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec as Registration
 
+from briskrl.core.config import to_dict
 from briskrl.core.errors import ConfigError, EnvWorkerError
 from briskrl.core.spec import EnvSpec
 from briskrl.envs.gym.actions import ActionConverter, make_action_converter
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.deadline import Deadline
+from briskrl.envs.gym.known_packages import describe_unknown_id, import_known_package
 from briskrl.envs.gym.returned import unpack_reset
 from briskrl.envs.gym.spaces import ObsConverter, make_obs_converter
+from briskrl.envs.gym.user_code import describe_error, import_env_file, import_user_module
 from briskrl.envs.gym_ids import register_envs
 
 GymEnv = gymnasium.Env[Any, Any]
@@ -33,14 +35,24 @@ class EnvFactory:
     has_deadline: bool = True
     """Whether `make` ends constructors that hang; those in workers are watched by the trainer."""
 
+    @property
+    def name(self) -> str:
+        """What messages call the environment."""
+        return f"gym:{self.id}"
+
+    @property
+    def cache_key(self) -> Any:
+        """Equal for factories that make equal environments, as JSON data; None if unknown."""
+        return [self.id, to_dict(self.config)]
+
     def for_worker(self) -> EnvFactory:
         """This factory for a worker process."""
         return replace(self, has_deadline=False)
 
     def deadline(self, what: str) -> Deadline:
-        """A deadline for calls into an instance; `what` continues "gym:ID" in the message."""
+        """A deadline for calls into an instance; `what` continues its name in the message."""
         seconds = self.config.env_timeout if self.has_deadline else math.inf
-        return Deadline(seconds, f"gym:{self.id} {what}")
+        return Deadline(seconds, f"{self.name} {what}")
 
     def make(self, render_mode: str | None = None) -> GymEnv:
         """A new instance without Gymnasium's checking and time-limit wrappers.
@@ -140,14 +152,18 @@ class EnvFactory:
         return EnvSpec(
             obs=obs.spec,
             action=action.spec,
-            max_steps=self._registration().max_episode_steps,
+            max_steps=self._longest_episode(env),
             has_mask=has_mask,
             exact_state=has_exact_state(self),
         )
 
+    def _longest_episode(self, env: GymEnv) -> int | None:
+        """The time limit of an instance, whoever applies it."""
+        return self._registration().max_episode_steps
+
     def make_converters(self, env: GymEnv) -> tuple[ObsConverter, ActionConverter]:
         """Converters for the observations and actions of an instance."""
-        source, joint = f"gym:{self.id}", self.config.joint_actions
+        source, joint = self.name, self.config.joint_actions
         action_converter = make_action_converter(env.action_space, joint=joint, source=source)
         return make_obs_converter(env.observation_space, source), action_converter
 
@@ -155,19 +171,14 @@ class EnvFactory:
         """A copy of the entry in Gymnasium's registry, with the time limit from the settings."""
         # As in Gymnasium, "package:id" names the package that registers the id.
         prefix, _, name = self.id.rpartition(":")
-        for package in (*self.config.packages, *filter(None, [prefix])):
-            try:
-                import_module(package)
-            except ImportError as error:
-                raise ConfigError(
-                    f"Cannot import {package!r} (--import): {error}. Is it installed here?"
-                ) from error
+        import_registering_modules(self.config, prefix)
         if name not in gymnasium.registry:
             register_envs()
+            import_known_package(name)
         try:
             found = copy.deepcopy(gymnasium.spec(name))
         except gymnasium.error.Error as error:
-            raise ConfigError(_unknown_id(name)) from error
+            raise ConfigError(describe_unknown_id(name)) from error
         if self.config.max_steps is not None:
             found.max_episode_steps = self.config.max_steps
         return found
@@ -186,18 +197,24 @@ class EnvFactory:
         try:
             return "action_mask" in unpack_reset(result)[1]
         except ValueError as error:
-            raise ConfigError(f"gym:{self.id} returned {error}.") from error
+            raise ConfigError(f"{self.name} returned {error}.") from error
 
     def _make_error(self, error: Exception) -> ConfigError:
         # Gymnasium's own message names the extra to install.
-        message = " ".join(str(error).split())
-        return ConfigError(f"gym:{self.id} cannot be made: {type(error).__name__}: {message}")
+        return ConfigError(f"{self.name} cannot be made: {describe_error(error)}")
 
 
-def _unknown_id(name: str) -> str:
-    """The error message for an unknown id, with the nearest known ones."""
-    close = difflib.get_close_matches(name, gymnasium.registry, n=3, cutoff=0.5)
-    message = f"Gymnasium has no environment {name!r}."
-    if close:
-        message += " Did you mean " + " or ".join(f"gym:{match}" for match in close) + "?"
-    return f"{message} Environments of other packages need --import PACKAGE."
+def import_registering_modules(config: GymConfig, prefix: str = "") -> None:
+    """Import what the settings name, because it registers environments.
+
+    Args:
+        config: The settings.
+        prefix: The module in front of an id, as in gym:module:Id; may be empty.
+
+    Raises:
+        ConfigError: Something cannot be imported.
+    """
+    for path in config.env_files:
+        import_env_file(path)
+    for package in (*config.packages, *filter(None, [prefix])):
+        import_user_module(package)

@@ -30,6 +30,7 @@ from briskrl.envs.gym.returned import (
     unpack_step,
 )
 from briskrl.envs.gym.snapshot import EnvState
+from briskrl.envs.gym.user_code import user_traceback
 
 LARGEST = float(np.finfo(np.float32).max)
 FALSE: Any = np.False_
@@ -311,7 +312,10 @@ class EnvGroup:
         cause = ""
         if error is not None:
             cause = f" {error}" if what == "returned" else f": {type(error).__name__}: {error}"
-        return EnvStepError(f"Environment {index} (gym:{self.factory.id}) {what}{cause}.", index)
+        message = f"Environment {index} ({self.factory.name}) {what}{cause}."
+        if error is not None and what != "returned":
+            message = "\n\n".join(filter(None, [message, user_traceback(error)]))
+        return EnvStepError(message, index)
 
 
 def _rows(array: Array) -> Rows:

@@ -63,7 +63,7 @@ class GymProcessEnv:
         self._own = self._pool.block.steps
         self._episode = self._pool.block.episodes
         self._recovery = Recovery(
-            self._pool, factory.id, policy=config.on_env_error, env_timeout_s=config.env_timeout
+            self._pool, factory.name, policy=config.on_env_error, env_timeout_s=config.env_timeout
         )
         self.notes = self._recovery.notes
         """Messages for the user about how the environments are run."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from briskrl.core.config import to_dict
 from briskrl.core.errors import EnvWorkerError
 from briskrl.core.types import Array
 from briskrl.envs.gym import snapshot
@@ -31,17 +30,23 @@ def has_exact_state(factory: EnvFactory) -> bool:
     The state is saved in the middle of an episode; then both take the same random actions, over at
     least two resets. False for an environment that raises, or whose first steps are slow.
     """
-    key = json.dumps([factory.id, to_dict(factory.config)], sort_keys=True)
+    if factory.cache_key is None:
+        return _is_restored(factory)
+    key = json.dumps(factory.cache_key, sort_keys=True)
     if key not in _checked:
-        try:
-            with factory.deadline("cannot be used: a step or reset") as deadline:
-                _checked[key] = _try(factory, deadline)
-        except EnvWorkerError:
-            raise
-        except Exception:
-            # The error is reported when the environment is stepped for training.
-            _checked[key] = False
+        _checked[key] = _is_restored(factory)
     return _checked[key]
+
+
+def _is_restored(factory: EnvFactory) -> bool:
+    try:
+        with factory.deadline("cannot be used: a step or reset") as deadline:
+            return _try(factory, deadline)
+    except EnvWorkerError:
+        raise
+    except Exception:
+        # The error is reported when the environment is stepped for training.
+        return False
 
 
 def _try(factory: EnvFactory, deadline: Deadline) -> bool:

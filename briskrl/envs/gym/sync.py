@@ -13,6 +13,7 @@ from briskrl.core.types import Array, EpisodeStats, StepBuffers
 from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.env_group import EnvGroup
 from briskrl.envs.gym.episode_records import EpisodeRecords, EpisodeRows, copy_step
+from briskrl.envs.gym.respawn import Respawner
 from briskrl.envs.gym.snapshot import load_saved, pack_states
 from briskrl.envs.validation import check_buffers
 
@@ -59,11 +60,20 @@ class GymSyncEnv:
             hold_ended=hold_ended,
             render_mode=render_mode,
         )
+        respawns = factory.config.on_env_error == "respawn"
+        self._respawner = Respawner(self._group, self.notes) if respawns else None
+
+    @property
+    def respawns(self) -> int:
+        """Failures after which new episodes were started."""
+        return 0 if self._respawner is None else self._respawner.respawns
 
     def start(self, seed: int, out: StepBuffers) -> None:
         """Begin new episodes in all envs, env i with seed + i; writes obs and mask."""
         check_buffers(out, self._own)
         self._group.start(seed)
+        if self._respawner is not None:
+            self._respawner.seed = seed
         self._records.clear()
         self._started = True
         self.observe_into(out)
@@ -72,14 +82,18 @@ class GymSyncEnv:
         """Step every env, writing all of `out`.
 
         Raises:
-            EnvStepError: An environment raised, or returned invalid values.
+            EnvStepError: An environment raised, or returned invalid values; with `on_env_error`
+                "respawn" only if that happens too often.
         """
         if out is not self._checked:
             if not self._started:
                 raise BriskError("Call start before the first step.")
             check_buffers(out, self._own)
             self._checked = out
-        ended = self._group.step_all(actions)
+        if self._respawner is None:
+            ended = self._group.step_all(actions)
+        else:
+            ended = self._respawner.step_all(actions)
         if ended:
             self._records.add(self._own, self._episode)
         copy_step(self._own, out, ended=ended)
@@ -130,9 +144,7 @@ class GymSyncEnv:
         try:
             return [env.render() for env in self._group.envs]
         except (gymnasium.error.Error, ImportError) as error:
-            raise ConfigError(
-                f"gym:{self._group.factory.id} cannot be rendered: {error}."
-            ) from error
+            raise ConfigError(f"{self._group.factory.name} cannot be rendered: {error}.") from error
 
     def close(self) -> None:
         """Close every environment; may be called twice."""

@@ -36,8 +36,9 @@ def adapt_vector(env: Any) -> VecEnv:
         return EnvPoolAdapter(env)
     if not isinstance(env, VectorEnv):
         raise ConfigError(
-            f"env must be a gymnasium.vector.VectorEnv, an EnvPool or a briskrl VecEnv, not a "
-            f"{type(env).__name__}. A single environment trains by its id, as in gym:CartPole-v1."
+            "env must be a gymnasium.Env, a class or function that makes one, a "
+            "gymnasium.vector.VectorEnv, an EnvPool or a briskrl VecEnv, not a "
+            f"{type(env).__module__}.{type(env).__qualname__}."
         )
     if autoreset_mode(env) == AutoresetMode.NEXT_STEP and not resets_by_mask(env):
         return cast(VecEnv, NextStepAdapter(env))

@@ -216,8 +216,8 @@ def test_invalid_values_are_an_error(obs: Any, reward: float, message: str) -> N
         env.step_into(np.zeros(2, np.int64), out)
 
 
-def test_single_environments_and_other_objects_are_an_error() -> None:
-    for wrong in (gymnasium.make("CartPole-v1"), object()):
+def test_other_objects_are_an_error() -> None:
+    for wrong in (object(), object):
         with pytest.raises(ConfigError, match="must be a gymnasium"):
             adapt(wrong)
 

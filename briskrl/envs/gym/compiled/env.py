@@ -83,7 +83,7 @@ class GymCompiledEnv(NativeVecEnv):
         return BatchMemory(row, scratch_words=1, params=np.array(params, np.int64))
 
     def _check_rows(self, rows: NDArray[np.uint64]) -> None:
-        check_finite(f"gym:{self._factory.id}: state", rows.view(np.float64)[:, k.STATE :])
+        check_finite(f"{self._factory.name}: state", rows.view(np.float64)[:, k.STATE :])
 
     def _observation_space(self, env_spec: EnvSpec) -> Space[Any]:
         # A copy, because batching a space uses its random numbers, which are part of the state.
@@ -105,7 +105,7 @@ class GymCompiledEnv(NativeVecEnv):
             index = int(self._invalid[0]) - 1
             self._invalid[0] = 0
             raise EnvStepError(
-                f"Environment {index} (gym:{self._factory.id}) got the action "
+                f"Environment {index} ({self._factory.name}) got the action "
                 f"{actions[index]}, which is not in {self._real.action_space}.",
                 index,
             )
@@ -198,7 +198,7 @@ class GymCompiledEnv(NativeVecEnv):
         if self._env_state(env) != state:
             raise BriskError(
                 f"The saved state of environment {env} has other constants than "
-                f"gym:{self._factory.id} has here; another version of Gymnasium may have saved it. "
+                f"{self._factory.name} has here; another version of Gymnasium may have saved it. "
                 'To continue from it, set backend = "sync" in the run\'s config.toml.'
             )
 

@@ -88,7 +88,7 @@ def make_compiled(factory: EnvFactory, num_envs: int, spec: EnvSpec, *, threads:
     if found.version is None:
         reason = found.reason or "none exists"
         raise ConfigError(
-            f"gym:{factory.id} has no compiled version that may be used: {reason}. "
+            f"{factory.name} has no compiled version that may be used: {reason}. "
             "Use --backend sync, process or async, or leave the choice to auto."
         )
     env: Any = import_module(f"{_HERE}.env")

@@ -14,16 +14,10 @@ import numpy as np
 
 from briskrl.core.errors import BriskError, ConfigError, EnvStepError, EnvWorkerError
 from briskrl.core.types import Array, Bools, Floats, Ints, StepBuffers
+from briskrl.envs.gym.respawn import CLOSE_STEPS, MAX_IN_A_ROW, MAX_NOTES
 from briskrl.envs.gym.workers import protocol
 from briskrl.envs.gym.workers.pool import Fault, WorkerPool
 
-MAX_IN_A_ROW = 10
-"""Failures of one worker in quick succession after which training stops."""
-CLOSE_STEPS = 10
-"""Two failures with fewer steps per env between them are in quick succession."""
-
-MAX_NOTES = 10
-"""Failures that are kept as notes; all are counted."""
 ADVICE = "With --on-env-error respawn, training would continue with new episodes."
 
 log = logging.getLogger(__name__)
@@ -91,7 +85,9 @@ class Recovery:
         """A worker's failure as an exception."""
         if failure.user_error:
             return ConfigError(failure.message)
-        message = f"{failure.message}\n\nIn its worker:\n{failure.traceback.rstrip()}"
+        message = failure.message
+        if "\nTraceback" not in message:
+            message += f"\n\nIn its worker:\n{failure.traceback.rstrip()}"
         return EnvStepError(message, failure.index)
 
     def _add_note(self, what: str) -> None:
@@ -138,7 +134,7 @@ class Recovery:
             what = f"has made no progress for {seconds:g} s{setting}{at}"
         else:
             what = f"{self._pool.processes[fault.worker].describe_end()}{at}"
-        message = f"The worker of {these} (gym:{self._name}) {what}."
+        message = f"The worker of {these} ({self._name}) {what}."
         return EnvWorkerError(message, tuple(range(low, high)))
 
     def _replace_env(self, fault: Fault) -> Fault | None:

@@ -14,12 +14,12 @@ import signal
 import time
 import traceback
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
 import gymnasium
 
 from briskrl.core.errors import BriskError, ConfigError, EnvStepError
+from briskrl.envs.gym.env_factory import import_registering_modules
 from briskrl.envs.gym.env_group import EnvGroup
 from briskrl.envs.gym.workers import protocol
 from briskrl.envs.gym.workers.shared_memory import SharedBlock, fence
@@ -178,10 +178,9 @@ class Worker:
 
 def _register_env(start: protocol.StartMessage) -> None:
     """Register the environment as in the trainer, unless its packages do."""
-    for package in start.factory.config.packages:
-        # The factory imports them as well and reports the error.
-        with suppress(ImportError):
-            import_module(package)
+    # The factory imports them as well and reports the error.
+    with suppress(ConfigError):
+        import_registering_modules(start.factory.config)
     if start.registration is not None:
         entry = pickle.loads(start.registration)
         gymnasium.registry.setdefault(entry.id, entry)
