@@ -135,12 +135,14 @@ def algorithm_pages() -> Iterator[tuple[str, str]]:
 
 
 def environment_pages() -> Iterator[tuple[str, str]]:
-    """A page per environment family that has settings."""
+    """A page per environment family that has settings of its own."""
+    described: set[type] = set()
     for name in ENVS:
         family = ENVS.get(name)
         cls = family.load_config()
-        if not field_hints(cls):
+        if not field_hints(cls) or cls in described:
             continue
+        described.add(cls)
         target = f"{name}:{family.member}" if family.member else name
         extras = ""
         if family.players:
