@@ -8,6 +8,7 @@ out, in compiled code; change both together:
 | `surrogate`, `value_error`, `PolicyTerms` | `ppo/kernels/loss.py`: `ppo_loss_grad` |
 | `td_target` | `dqn/kernels/td_update.py`: `compute_targets` |
 | `huber`, `cross_entropy` | `dqn/kernels/td_update.py`: `dqn_loss_grad` |
+| `quantile_huber` | `dqn/kernels/heads.py`: `quantile_loss_grad` |
 | `project_distribution` | `dqn/kernels/heads.py`: `project` |
 
 Shapes: B transitions, A actions, Z atoms of a return distribution.
@@ -110,6 +111,22 @@ def project_distribution(
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """Cross entropy (B,) of predicted logits (B, Z) against a target distribution (B, Z)."""
     return functional.cross_entropy(logits, target, reduction="none")
+
+
+def quantile_huber(quantiles: Tensor, target: Tensor) -> Tensor:
+    """The quantile Huber loss (B,) with threshold 1 (QR-DQN, Dabney 2018, equation 10).
+
+    Args:
+        quantiles: (B, Z) predicted quantiles, of the probabilities (i + 0.5) / Z.
+        target: (B, Z) samples of the target distribution.
+    """
+    count = quantiles.shape[1]
+    probability = (torch.arange(count, device=quantiles.device) + 0.5) / count
+    error = target.unsqueeze(1) - quantiles.unsqueeze(2)  # (B, quantile, target)
+    size = functional.huber_loss(error, torch.zeros_like(error), reduction="none")
+    overestimated = (error.detach() < 0).to(error.dtype)
+    share = (probability[None, :, None].to(error.dtype) - overestimated).abs()
+    return (share * size).mean(2).sum(1)
 
 
 @dataclass(frozen=True, slots=True)

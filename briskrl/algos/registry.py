@@ -47,7 +47,8 @@ _DQN_SUMMARIES = {
     "nstep-dqn": "DQN with 3-step returns",
     "noisy-dqn": "DQN that explores with noisy layers",
     "c51": "Categorical DQN: learns the distribution of returns",
-    "rainbow": "All of the above extensions of DQN together",
+    "qr-dqn": "Quantile regression DQN: learns quantiles of the returns, without a fixed range",
+    "rainbow": "All of the above extensions of DQN together, with the distribution of c51",
 }
 
 for _name, _preset in DQN_PRESETS.items():

@@ -51,8 +51,11 @@ class LayerTable:
 
     def body(self, body: MLPBody, source: Buffer) -> Buffer:
         """Add the layers of a body; returns the buffer of its features."""
-        for layer in body.linears:
-            source = self.dense(layer, source, body.activation)
+        for k, layer in enumerate(body.linears):
+            norm = body.norms[k] if len(body.norms) else None
+            source = self.dense(layer, source, body.activation if norm is None else None)
+            if norm is not None:
+                source = self.normalization(norm, source, body.activation)
         return source
 
     def dense(
@@ -93,6 +96,28 @@ class LayerTable:
             structs.PADDED: outputs * source.stride,
         }
         self._gradient += rows.get(layout, 0) + out.stride
+        self._rows.append(row)
+        return out
+
+    def normalization(self, norm: nn.Module, source: Buffer, activation: Activation) -> Buffer:
+        """Add a layer normalization of a dense layer's outputs; returns the buffer of its own."""
+        assert isinstance(norm, nn.LayerNorm)
+        out, stats = self._add_buffer(source.width), self._add_buffer(1)
+        assert stats.stride == structs.STATS_STRIDE
+        row = [-1] * structs.LAYER_FIELDS
+        row[structs.INPUTS] = row[structs.OUTPUTS] = source.width
+        row[structs.SOURCE_OFFSET], row[structs.SOURCE_STRIDE] = source.offset, source.stride
+        row[structs.OUT_OFFSET], row[structs.OUT_STRIDE] = out.offset, out.stride
+        row[structs.WEIGHT_OFFSET] = self._offset_of(norm.weight)
+        row[structs.BIAS_OFFSET] = self._offset_of(norm.bias)
+        row[structs.PACKED_OFFSET] = self._packed
+        row[structs.GRADIENT_OFFSET] = self._gradient
+        row[structs.GRADIENT_LAYOUT] = structs.PADDED
+        row[structs.ACTIVATION] = _ACTIVATIONS[activation]
+        row[structs.INPUT_GRADIENT] = structs.OVERWRITE
+        row[structs.STATS_OFFSET] = stats.offset
+        self._packed += 2 * out.stride
+        self._gradient += 4 * out.stride
         self._rows.append(row)
         return out
 

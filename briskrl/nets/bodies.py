@@ -43,6 +43,8 @@ class BodyOptions:
     channels: Sequence[int] | None
     """Of the convolutions; None for the default."""
     activation: Activation = "relu"
+    layer_norm: bool = False
+    """Layer normalization before every activation (Ba 2016)."""
 
 
 class InputScaling(nn.Module):
@@ -83,10 +85,18 @@ class InputScaling(nn.Module):
 class MLPBody(nn.Module):
     """Fully connected layers; observations of any shape are flattened."""
 
-    def __init__(self, inputs: int, widths: Sequence[int], activation: Activation = "relu") -> None:
+    def __init__(
+        self,
+        inputs: int,
+        widths: Sequence[int],
+        activation: Activation = "relu",
+        *,
+        layer_norm: bool = False,
+    ) -> None:
         super().__init__()
         sizes = [inputs, *widths]
         self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in pairwise(sizes))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for width in widths if layer_norm)
         self.features = sizes[-1]
         self.activation: Activation = activation
 
@@ -99,8 +109,9 @@ class MLPBody(nn.Module):
         """(B, *obs) -> (B, features)."""
         activate = ACTIVATE_IN_PLACE[self.activation]
         hidden = obs if obs.dim() == 2 else obs.flatten(1)
-        for layer in self.layers:
-            hidden = activate(layer(hidden))
+        for k, layer in enumerate(self.layers):
+            hidden = layer(hidden)
+            hidden = activate(self.norms[k](hidden) if len(self.norms) else hidden)
         return hidden
 
 
@@ -116,6 +127,8 @@ class CNNBody(nn.Module):
         channels: Sequence[int],
         widths: Sequence[int],
         activation: Activation = "relu",
+        *,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         planes, height, width = shape
@@ -123,15 +136,19 @@ class CNNBody(nn.Module):
         self.convolutions = nn.ModuleList(
             nn.Conv2d(before, after, 3, padding=1) for before, after in pairwise(sizes)
         )
-        self.mlp = MLPBody(sizes[-1] * height * width, widths, activation)
+        # One group is a layer normalization over all channels and cells, with a gain per channel.
+        self.norms = nn.ModuleList(nn.GroupNorm(1, after) for after in channels if layer_norm)
+        inputs = sizes[-1] * height * width
+        self.mlp = MLPBody(inputs, widths, activation, layer_norm=layer_norm)
         self.features = self.mlp.features
 
     def forward(self, obs: Tensor) -> Tensor:
         """(B, C, H, W) -> (B, features)."""
         activate = ACTIVATE_IN_PLACE[self.mlp.activation]
         hidden = obs
-        for convolution in self.convolutions:
-            hidden = activate(convolution(hidden))
+        for k, convolution in enumerate(self.convolutions):
+            hidden = convolution(hidden)
+            hidden = activate(self.norms[k](hidden) if len(self.norms) else hidden)
         features: Tensor = self.mlp(hidden)
         return features
 
@@ -201,15 +218,17 @@ def build_body(obs: ArraySpec, options: BodyOptions, outputs: int) -> Body:
     Raises:
         ConfigError: The requested body does not fit the observations or the outputs.
     """
-    kind = _kind(obs, options.kind, outputs)
+    kind, norm = _kind(obs, options.kind, outputs), options.layer_norm
     if kind == "mlp":
-        return MLPBody(obs.size, options.widths, options.activation)
+        return MLPBody(obs.size, options.widths, options.activation, layer_norm=norm)
     planes, height, width = obs.shape
     shape = (planes, height, width)
     if kind == "fcn":
+        if norm:
+            raise ConfigError("A fcn body has no layer normalization. Use --body cnn or mlp.")
         return FCNBody(shape, options.channels or FCN_CHANNELS, options.activation)
     channels = options.channels or CNN_CHANNELS
-    return CNNBody(shape, channels, options.widths, options.activation)
+    return CNNBody(shape, channels, options.widths, options.activation, layer_norm=norm)
 
 
 def _kind(

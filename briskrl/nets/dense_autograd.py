@@ -260,6 +260,8 @@ class DenseQ:
         """Whether a network has only such layers."""
         if not isinstance(network.body, MLPBody) or not isinstance(network.head, QHead):
             return False
+        if len(network.body.norms):
+            return False
         return all(isinstance(layer, nn.Linear) for layer in _last_layers(network))
 
     def __call__(self, obs: Tensor) -> Tensor:

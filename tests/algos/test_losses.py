@@ -14,6 +14,7 @@ from briskrl.algos.losses import (
     large_margin,
     legal_values,
     project_distribution,
+    quantile_huber,
     surrogate,
     td_target,
     value_error,
@@ -54,6 +55,28 @@ def test_illegal_actions_are_never_the_best():
     assert masked.argmax(1).tolist() == [2, 1]
     assert masked[0, 1] == -torch.inf
     assert torch.equal(masked[1], values[1])
+
+
+def test_quantile_huber_by_hand():
+    quantiles = torch.tensor([[0.0, 3.0]], requires_grad=True)
+    target = torch.tensor([[0.5, 4.0]])
+    # Errors 0.5 and 4 of the first quantile (probability 0.25), -2.5 and 1 of the second (0.75).
+    expected = 0.25 * (0.125 + 3.5) / 2 + (0.25 * 2.0 + 0.75 * 0.5) / 2
+    loss = quantile_huber(quantiles, target)
+    assert loss.tolist() == pytest.approx([expected])
+    loss.sum().backward()
+    by_hand = [-0.25 * (0.5 + 1) / 2, -(0.25 * -1 + 0.75 * 1) / 2]
+    assert quantiles.grad[0].tolist() == pytest.approx(by_hand)
+
+
+def test_the_quantile_huber_loss_is_lowest_at_the_quantiles():
+    samples = torch.arange(1000.0)[None] * 10
+    quantiles = torch.zeros(1, 4, requires_grad=True)
+    for _ in range(3000):
+        (gradient,) = torch.autograd.grad(quantile_huber(quantiles, samples).sum(), quantiles)
+        with torch.no_grad():
+            quantiles -= 30 * gradient
+    assert quantiles[0].tolist() == pytest.approx([1250, 3750, 6250, 8750], abs=40)
 
 
 SUPPORT = torch.tensor([0.0, 1.0, 2.0, 3.0])

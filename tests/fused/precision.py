@@ -22,6 +22,7 @@ from briskrl.algos.losses import (
     huber,
     legal_values,
     project_distribution,
+    quantile_huber,
     surrogate,
     td_target,
     value_error,
@@ -70,7 +71,8 @@ def value_gradient(algo: DQN, batch: Batch, k: int = 0) -> tuple[Tensor, Tensor]
     if config.noisy:
         state = parts.noise.get_state()
         parts.online.set_noise(parts.online.draw_noise(parts.noise))
-        parts.target.set_noise(parts.target.draw_noise(parts.noise))
+        noise = parts.target.draw_noise(parts.noise)
+        parts.target.set_noise(noise * config.target_noise)
         parts.noise.set_state(state)
     support = support_of(config, CPU)
     mask = None if batch.next_mask is None else torch.from_numpy(batch.next_mask[k])
@@ -84,7 +86,11 @@ def value_gradient(algo: DQN, batch: Batch, k: int = 0) -> tuple[Tensor, Tensor]
         best = legal_values(action_values(chooser, support), mask).argmax(1, keepdim=True)
         indices = of_actions(out, best).squeeze(1)
     predicted = of_actions(parts.online(obs), action[:, None]).squeeze(1)
-    if support is None:
+    if config.atoms > 1 and support is None:
+        goal = reward[:, None] + discount[:, None] * indices
+        errors = quantile_huber(predicted, goal)
+        loss = (errors * weight).mean()
+    elif support is None:
         goal = td_target(reward, discount, indices)
         loss, errors = huber(predicted, goal, weight), (predicted - goal).abs()
     else:

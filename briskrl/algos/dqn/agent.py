@@ -53,7 +53,8 @@ class DQN:
     - `prioritized`: prioritized experience replay (Schaul 2016, https://arxiv.org/abs/1511.05952).
     - `n_step`: n-step returns (Sutton 1988).
     - `noisy`: noisy layers instead of epsilon (Fortunato 2018, https://arxiv.org/abs/1706.10295).
-    - `atoms`: a distribution of returns, C51 (Bellemare 2017, https://arxiv.org/abs/1707.06887).
+    - `atoms`: a distribution of returns, C51 (Bellemare 2017, https://arxiv.org/abs/1707.06887), or
+      with `distribution="quantile"` QR-DQN (Dabney 2018, https://arxiv.org/abs/1710.10044).
 
     This class holds what does not depend on the engine: networks, optimizer, the schedules of
     epsilon and of the target network, and the saved state.
@@ -146,12 +147,12 @@ class DQN:
         return {**figures, **self.model.optimizer.drain()}
 
     def refresh_target_by_steps(self, counters: Counters) -> None:
-        """Copy the online into the target network if `target_unit` is "steps" and it is due."""
+        """Move the target network if `target_unit` is "steps" and it is due."""
         if self.config.target_unit != "steps":
             return
         period, env_steps = self.config.target_every, counters.env_steps
         if env_steps // period > self._last_sync_step // period:
-            self.model.copy_to_target()
+            self.model.move_target()
             self.engines.now.refresh_target()
         self._last_sync_step = env_steps
 
@@ -240,8 +241,8 @@ def _build_model(config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Co
     device, actions = compute.device, num_actions(spec.action)
     if config.atoms > 1 and num_taken(spec.action) is not None:
         raise ConfigError(
-            "A distribution of returns (--atoms, which c51 and rainbow set) is learned for single "
-            "actions, but this environment takes several at once. Use --atoms 1."
+            "A distribution of returns (--atoms, which c51, qr-dqn and rainbow set) is learned for "
+            "single actions, but this environment takes several at once. Use --atoms 1."
         )
     init = torch.Generator().manual_seed(derive_seed(streams.seed, "init"))
     online = value_network(config, spec.obs, actions, init).to(device)

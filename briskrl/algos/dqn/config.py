@@ -33,6 +33,8 @@ class DQNConfig:
         "target_network_frequency": Alias("target_every", also={"target_unit": "steps"}),
         "exploration_initial_eps": "epsilon_start",
         "exploration_final_eps": "epsilon_end",
+        "n_quantiles": Alias("atoms", also={"distribution": "quantile"}),
+        "n_atoms": "atoms",
         "start_e": "epsilon_start",
         "end_e": "epsilon_end",
         "n_steps": "n_step",
@@ -48,7 +50,6 @@ class DQNConfig:
             "Set update_every to train_frequency, and train_steps_ratio to 1 / train_frequency."
         ),
         "exploration_fraction": "Set epsilon_steps to exploration_fraction * steps.",
-        "tau": "The target network is copied every target_every updates, never averaged.",
     }
 
     train_steps_ratio: float | Literal["debug", "fast", "moderate", "balanced", "quality"] = 0.03125
@@ -75,6 +76,9 @@ class DQNConfig:
     """Interval between copies of the online network into the target network, in `target_unit`."""
     target_unit: Literal["updates", "steps"] = "updates"
     """Whether `target_every` counts gradient updates or environment steps."""
+    tau: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Soft target updates: every `target_every`, the target network moves this share of the way to
+    the online network (Lillicrap 2016). 1 copies it."""
     epsilon_start: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """Probability of a random action at the first step."""
     epsilon_end: Annotated[float, Meta(ge=0, le=1)] = 0.01
@@ -100,8 +104,15 @@ class DQNConfig:
     let epsilon fall to 0 early."""
     noisy_sigma: Annotated[float, Meta(gt=0)] = 0.5
     """Initial standard deviation of the noise in noisy layers."""
+    target_noise: bool = True
+    """Whether TD targets have noise, too, as in the paper. Then their maximum over the actions is
+    too high by what the noise varies; with false they use the mean weights."""
     atoms: Annotated[int, Meta(ge=1, le=1001)] = 1
-    """Atoms of the return distribution (C51, Bellemare 2017); 1 learns the expected return only."""
+    """Atoms or quantiles of the return distribution; 1 learns the expected return only."""
+    distribution: Literal["categorical", "quantile"] = "categorical"
+    """Form of the return distribution, if there are atoms: probabilities of fixed returns from
+    v_min to v_max (C51, Bellemare 2017), or returns of fixed probabilities, which need no range
+    (QR-DQN, Dabney 2018)."""
     v_min: float = -20.0
     """Lowest return of the distribution's support."""
     v_max: float = 60.0
@@ -114,6 +125,8 @@ class DQNConfig:
     """Widths of the hidden layers, for example 128,128."""
     channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
     """Channels of the convolutions; unset means 16,32 for a cnn and six layers of 16 for an fcn."""
+    layer_norm: bool = False
+    """Layer normalization before every activation of an mlp or cnn (Ba 2016)."""
     grad_accumulation: Annotated[int, Meta(ge=1)] = 1
     """Parts in which the gradient of a batch is computed, to save memory; the update stays the
     same."""
@@ -154,9 +167,14 @@ class DQNConfig:
                 f"grad_accumulation {self.grad_accumulation} is larger than batch_size "
                 f"{self.batch_size}; a part must not be empty."
             )
-        if self.atoms > 1 and not self.v_min < self.v_max:
+        if self.categorical and not self.v_min < self.v_max:
             wrong.append(f"v_min {self.v_min} must be below v_max {self.v_max}.")
         return wrong
+
+    @property
+    def categorical(self) -> bool:
+        """Whether the network puts out logits of a categorical distribution (C51)."""
+        return self.atoms > 1 and self.distribution == "categorical"
 
     @property
     def ratio(self) -> float:
@@ -176,6 +194,7 @@ DQN_PRESETS: dict[str, dict[str, object]] = {
     "nstep-dqn": {"n_step": 3},
     "noisy-dqn": _NOISY,
     "c51": {"atoms": 51},
+    "qr-dqn": {"atoms": 50, "distribution": "quantile"},
     "rainbow": {
         "double": True,
         "dueling": True,

@@ -32,14 +32,21 @@ class DQNModel:
     """Number k of actions taken at once (SubsetSpec); None for a single action."""
 
     def refresh_target(self, updates: int) -> None:
-        """Copy the online into the target network if that is due after `updates` updates."""
+        """Move the target network if that is due after `updates` updates."""
         config = self.config
         if config.target_unit == "updates" and updates % config.target_every == 0:
-            self.copy_to_target()
+            self.move_target()
 
     def copy_to_target(self) -> None:
         """Make the target network equal to the online network."""
         self.target_flat.values.copy_(self.online_flat.values)
+
+    def move_target(self) -> None:
+        """Move the target network the share `tau` of the way to the online network."""
+        if self.config.tau == 1:
+            self.copy_to_target()
+        else:
+            self.target_flat.values.lerp_(self.online_flat.values, self.config.tau)
 
 
 class DQNEngine(Protocol):

@@ -294,6 +294,7 @@ class FusedDQNEngine:
             ),
             noise=np.zeros((updates, 2, self._noise_size), self._online.values.dtype),
             params=np.zeros(td_update.NUM_PARAMS, np.int64),
+            tau=np.array([self._model.config.tau]),
             target_q=np.zeros(
                 (updates, size, self._heads.actions * len(self._heads.support)),
                 self._online.values.dtype,
@@ -332,3 +333,5 @@ class FusedDQNEngine:
         for noise in context.noise[:updates]:
             noise[0] = model.online.draw_noise(model.noise).numpy()
             noise[1] = model.target.draw_noise(model.noise).numpy()
+            if not model.config.target_noise:
+                noise[1] = 0

@@ -58,6 +58,7 @@ def build_network(
         value_at=-1 if value is None else value.offset,
         value_row=0 if value is None else value.stride,
         actions=head.actions,
-        support=np.zeros(1, np.float32) if support is None else support.numpy(),
+        support=np.zeros(head.atoms, np.float32) if support is None else support.numpy(),
+        quantiles=int(model.config.atoms > 1 and not model.config.categorical),
     )
     return build_net(table, flat), table, heads

@@ -79,8 +79,10 @@ def greedy_actions(
 
 
 def action_values(out: Tensor, support: Tensor | None) -> Tensor:
-    """Expected returns (B, A) from a network's output (B, A) or logits (B, A, Z)."""
-    return out if support is None else out.softmax(2) @ support
+    """Expected returns (B, A) from a network's output (B, A), logits or quantiles (B, A, Z)."""
+    if support is not None:
+        return out.softmax(2) @ support
+    return out if out.dim() == 2 else out.mean(2)
 
 
 def of_actions(out: Tensor, action: Tensor) -> Tensor:
@@ -123,7 +125,7 @@ def value_network(
 ) -> QNetwork:
     """The Q-network of a config, with weights drawn from `generator` only."""
     options = QOptions(
-        body=BodyOptions(config.body, config.net, config.channels),
+        body=BodyOptions(config.body, config.net, config.channels, layer_norm=config.layer_norm),
         dueling=config.dueling,
         noisy_sigma=config.noisy_sigma if config.noisy else None,
         atoms=config.atoms,
@@ -132,7 +134,7 @@ def value_network(
 
 
 def support_of(config: DQNConfig, device: torch.device) -> Tensor | None:
-    """The support (Z,) of the return distribution, or None if the config has none."""
-    if config.atoms == 1:
+    """The support (Z,) of a categorical return distribution, or None if the config has none."""
+    if not config.categorical:
         return None
     return torch.linspace(config.v_min, config.v_max, config.atoms, device=device)

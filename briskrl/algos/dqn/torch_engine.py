@@ -25,6 +25,7 @@ from briskrl.algos.losses import (
     legal_values,
     mean_of_taken,
     project_distribution,
+    quantile_huber,
     td_target,
 )
 from briskrl.core.types import Array, Batch, Bools, Floats, Ints
@@ -110,11 +111,12 @@ class TorchDQNEngine:
 
     @torch.no_grad()
     def _targets(self, views: _BatchViews, begin: int, end: int) -> Tensor:
-        """TD targets of updates begin..end-1: returns (K, B, 1) or probabilities (K, B, 1, Z)."""
+        """TD targets of updates begin..end-1: (K, B, 1), or (K, B, 1, Z) of distributions."""
         model = self._model
         if model.config.noisy:
             model.online.set_noise(model.online.draw_noise(model.noise))
-            model.target.set_noise(model.target.draw_noise(model.noise))
+            noise = model.target.draw_noise(model.noise)
+            model.target.set_noise(noise if model.config.target_noise else noise.zero_())
         rows = slice(begin, end)
         next_obs = views.next_obs[rows].flatten(0, 1)  # (K * B, *obs)
         reward = views.reward[rows].flatten()
@@ -124,10 +126,12 @@ class TorchDQNEngine:
             out = self._evaluate_target(next_obs).float()
             chooser = self._evaluate_online(next_obs).float() if model.config.double else out
         next_q = self._best_of(out, action_values(chooser, self._support), mask)
-        if self._support is None:
-            targets = td_target(reward, discount, next_q)
-        else:
+        if self._support is not None:
             targets = project_distribution(next_q.softmax(1), reward, discount, self._support)
+        elif next_q.dim() == 2:
+            targets = td_target(reward[:, None], discount[:, None], next_q)
+        else:
+            targets = td_target(reward, discount, next_q)
         return targets.view(end - begin, -1, 1, *targets.shape[1:])
 
     def _best_of(self, out: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
@@ -172,7 +176,7 @@ class TorchDQNEngine:
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
         """Overwrite the gradients with those of the mean loss; returns the TD errors (B, ...)."""
-        if self._support is None:
+        if self._model.config.atoms == 1:
             return self._gradient_of_values(obs, action, target, weight)
         return self._gradient_of_distributions(obs, action, target, weight)
 
@@ -203,8 +207,9 @@ class TorchDQNEngine:
         self, obs: Tensor, action: Tensor, target: Tensor, weight: Tensor | None
     ) -> Tensor:
         out = self._predict(obs)
-        logits = of_actions(out, action)  # (B, 1, Z)
-        losses = cross_entropy(logits.squeeze(1), target.squeeze(1))
+        taken = of_actions(out, action).squeeze(1)  # (B, Z)
+        loss_of = quantile_huber if self._support is None else cross_entropy
+        losses = loss_of(taken, target.squeeze(1))
         loss = losses.mean() if weight is None else (losses * weight.squeeze(1)).mean()
         self._backward(loss + self._imitation(out, action))
         return losses.detach()

@@ -23,6 +23,7 @@ from briskrl.fused.kernels.structs import (
     PADDED,
     SIGMA_OFFSET,
     SOURCE_STRIDE,
+    STATS_OFFSET,
     TRANSPOSED,
     WEIGHT_OFFSET,
 )
@@ -43,6 +44,10 @@ def collect_gradient(net, padded, flat, gradients):
         layer = net.layers[k]
         inputs, outputs, below = layer[INPUTS], layer[OUTPUTS], layer[SOURCE_STRIDE]
         at, weight_at, bias_at = layer[GRADIENT_OFFSET], layer[WEIGHT_OFFSET], layer[BIAS_OFFSET]
+        if layer[STATS_OFFSET] >= 0:
+            _sum_parts(padded, at, gradients, weight_at, outputs)
+            _sum_parts(padded, at + layer[OUT_STRIDE], gradients, bias_at, outputs)
+            continue
         _sum_parts(padded, bias_gradient_offset(layer), gradients, bias_at, outputs)
         if layer[GRADIENT_LAYOUT] == TRANSPOSED:
             _sum_transposed(padded, layer, gradients)

@@ -16,6 +16,7 @@ from briskrl.fused.kernels.gemm_tile import (
     Matrix,
     ReluEpilogue,
 )
+from briskrl.fused.kernels.layer_norm import normalize, normalize_backward
 from briskrl.fused.kernels.structs import (
     ACTIVATION,
     FLAT,
@@ -38,6 +39,7 @@ from briskrl.fused.kernels.structs import (
     SOURCE_ACTIVATION,
     SOURCE_OFFSET,
     SOURCE_STRIDE,
+    STATS_OFFSET,
     TRANSPOSED,
     WEIGHT_OFFSET,
     ZEROS_OFFSET,
@@ -64,11 +66,15 @@ def _activate(kind, values):
 
 @helper
 def forward(net, layers, work, rows):
-    """Compute the outputs of some layers for a tile: y = activation(x W' + b)."""
+    """Compute the outputs of some layers for a tile: y = activation(x W' + b), or normalized."""
     out = work.out
     for i in range(layers.shape[0]):
         layer = layers[i]
         wide = layer[OUT_STRIDE]
+        if layer[STATS_OFFSET] >= 0:
+            normalize(layer, net.packed, out, rows)
+            _activate(layer[ACTIVATION], out[layer[OUT_OFFSET] : layer[OUT_OFFSET] + rows * wide])
+            continue
         bias = Matrix(net.packed, layer[PACKED_OFFSET] + layer[INPUTS] * wide, 0, 1)
         source = Matrix(out, layer[SOURCE_OFFSET], layer[SOURCE_STRIDE], 1)
         target = Matrix(out, layer[OUT_OFFSET], wide, 1)
@@ -142,6 +148,9 @@ def backward(net, work, rows, first, middle=None):
     one, zeros = Matrix(packed, ONE_OFFSET, 0, 0), Matrix(packed, ZEROS_OFFSET, 0, 1)
     for i in range(net.layers.shape[0] - 1, -1, -1):
         layer = net.layers[i]
+        if layer[STATS_OFFSET] >= 0:
+            normalize_backward(layer, packed, work, rows, first, 0 if middle is None else middle)
+            continue
         inputs, outputs, below, wide = (
             layer[INPUTS],
             layer[OUTPUTS],

@@ -16,6 +16,7 @@ from briskrl.fused.kernels.structs import (
     OUTPUTS,
     PACKED_OFFSET,
     SIGMA_OFFSET,
+    STATS_OFFSET,
     WEIGHT_OFFSET,
 )
 
@@ -25,6 +26,17 @@ def copy_numbers(target, source):
     """target[:] = source."""
     for i in range(source.shape[0]):
         target[i] = source[i]
+
+
+@helper
+def move_numbers(target, source, share):
+    """Move target a share of the way to source: all of it with a share of 1."""
+    if share == 1:
+        copy_numbers(target, source)
+        return
+    step = target.dtype.type(share)
+    for i in range(source.shape[0]):
+        target[i] += step * (source[i] - target[i])
 
 
 @helper
@@ -39,7 +51,9 @@ def pack(net):
     """Update the packed copies of weights and biases, noise included."""
     for i in range(net.layers.shape[0]):
         layer = net.layers[i]
-        if layer[NOISE_OFFSET] < 0:
+        if layer[STATS_OFFSET] >= 0:
+            _pack_gain_and_bias(layer, net)
+        elif layer[NOISE_OFFSET] < 0:
             _pack_layer(layer, net.values, layer[WEIGHT_OFFSET], net.packed)
             bias_at = layer[PACKED_OFFSET] + layer[INPUTS] * layer[OUT_STRIDE]
             bias = net.values[layer[BIAS_OFFSET] : layer[BIAS_OFFSET] + layer[OUTPUTS]]
@@ -47,6 +61,17 @@ def pack(net):
         else:
             _mix_noise(net, layer)
             _pack_layer(layer, net.noisy_weights, layer[NOISY_OFFSET], net.packed)
+
+
+@helper
+def _pack_gain_and_bias(layer, net):
+    """Write the gain and the bias of a layer normalization, OUT_STRIDE elements each."""
+    at, count = layer[PACKED_OFFSET], layer[OUTPUTS]
+    gain = net.values[layer[WEIGHT_OFFSET] : layer[WEIGHT_OFFSET] + count]
+    copy_numbers(net.packed[at : at + count], gain)
+    at += layer[OUT_STRIDE]
+    bias = net.values[layer[BIAS_OFFSET] : layer[BIAS_OFFSET] + count]
+    copy_numbers(net.packed[at : at + count], bias)
 
 
 @helper

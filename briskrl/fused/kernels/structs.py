@@ -25,11 +25,16 @@ TILE_ROWS = 64
     BIAS_SIGMA_OFFSET,
     NOISE_OFFSET,
     NOISY_OFFSET,
+    STATS_OFFSET,
     LAYER_FIELDS,
-) = range(19)
+) = range(20)
 """Columns of the layer table. Offsets and strides count elements. SOURCE and OUT are matrices in a
-Workspace; WEIGHT, BIAS and the SIGMAs are parameters. The last four are -1 for layers without
-noise."""
+Workspace; WEIGHT, BIAS and the SIGMAs are parameters. The four after SOURCE_ACTIVATION are -1 for
+layers without noise. STATS_OFFSET is -1 for dense layers; for layer normalizations it is where a
+Workspace holds one over the standard deviation of every row, and WEIGHT and BIAS are the gain and
+the bias (OUTPUTS,)."""
+STATS_STRIDE = 8
+"""Elements from one row's standard deviation to the next."""
 PADDED, TRANSPOSED, FLAT = range(3)
 """GRADIENT_LAYOUT, how the gradient of weights is accumulated: as (outputs, SOURCE_STRIDE); as
 (SOURCE_STRIDE, OUT_STRIDE) where that has the longer rows, which are faster to fill; or directly in

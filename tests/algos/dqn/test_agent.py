@@ -103,6 +103,51 @@ def test_distributional_errors_are_the_cross_entropy_by_hand(engine):
         assert errors[i] == pytest.approx(-(target * log_probs).sum(), rel=1e-4)
 
 
+def test_quantile_errors_are_the_quantile_huber_loss_by_hand(engine):
+    config = small(atoms=5, distribution="quantile", prioritized=True)
+    algo = make(config, engine=engine)
+    move_target(algo, scale=1.0)
+    batch = random_batch(spec(), 1)
+    predicted = forward(algo.model.online, batch.obs[0])
+    following = forward(algo.model.target, batch.next_obs[0])
+    errors = algo.update(batch, 1, Counters())[0]
+    for i in range(8):
+        best = int(np.argmax(following[i].mean(1)))
+        loss = 0.0
+        for number, quantile in enumerate(predicted[i, batch.action[0, i]]):
+            share = (number + 0.5) / 5
+            for sample in following[i, best]:
+                error = batch.reward[0, i] + batch.discount[0, i] * sample - quantile
+                huber = 0.5 * error**2 if abs(error) < 1 else abs(error) - 0.5
+                loss += (share if error >= 0 else 1 - share) * huber / 5
+        assert errors[i] == pytest.approx(loss, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("unit", ["updates", "steps"])
+def test_a_soft_target_moves_by_tau(engine, unit):
+    algo = make(small(tau=0.25, target_every=2, target_unit=unit), engine=engine)
+    before = algo.model.target_flat.values.clone()
+    one = random_batch(spec(), 1)
+    algo.update(one, 1, Counters(env_steps=1))
+    assert torch.equal(algo.model.target_flat.values, before)
+    algo.update(one, 1, Counters(env_steps=2))
+    online = algo.model.online_flat.values
+    if unit == "steps":
+        # The target moves before the update.
+        online = replayed(algo, one, 1)
+    expected = before + 0.25 * (online - before)
+    assert torch.allclose(algo.model.target_flat.values, expected, atol=1e-7)
+    assert not torch.equal(algo.model.target_flat.values, online)
+
+
+def replayed(algo, batch, updates):
+    """The online parameters after some updates from the beginning."""
+    again = make(algo.config, engine=algo.engines.name)
+    for k in range(updates):
+        again.update(batch, 1, Counters(env_steps=k))
+    return again.model.online_flat.values
+
+
 @pytest.mark.parametrize("preset", DQN_PRESETS)
 def test_every_preset_overfits_one_batch(engine, preset):
     config = small(**{**DQN_PRESETS[preset], "prioritized": True}, lr=3e-3)

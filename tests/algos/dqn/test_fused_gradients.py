@@ -24,7 +24,17 @@ OPTIONS = {
     "double": {"double": True},
     "dueling": {"dueling": True},
     "distributional": {"atoms": 7},
+    "quantiles": {"atoms": 6, "distribution": "quantile"},
     "noisy": {"noisy": True},
+    "quiet-target": {"noisy": True, "target_noise": False},
+    "layer-norm": {"layer_norm": True},
+    "layer-norm-quantiles": {
+        "layer_norm": True,
+        "atoms": 5,
+        "distribution": "quantile",
+        "dueling": True,
+        "double": True,
+    },
     "rainbow": {"double": True, "dueling": True, "noisy": True, "atoms": 11},
 }
 

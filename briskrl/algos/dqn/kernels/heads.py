@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from briskrl.compiler.jit import helper, inline_helper
+from briskrl.compiler.jit import fastmath_helper, helper, inline_helper
 from briskrl.compiler.math import within
 
 
@@ -27,7 +27,10 @@ class QHeads(NamedTuple):
     value_row: int
     actions: int
     support: Any
-    """(Z,) returns of the distribution's atoms; (1,) without a distribution."""
+    """(Z,) returns of the distribution's atoms; (1,) without a distribution, zeros if quantiles are
+    learned."""
+    quantiles: int
+    """Whether the atoms are quantiles of the distribution instead of logits; 0 or 1."""
 
 
 @inline_helper
@@ -99,7 +102,12 @@ def atom_softmax(logits, probs):
 
 @helper
 def expected_return(heads, logits):
-    """The mean of the return distribution that logits (Z,) describe."""
+    """The mean of the return distribution that logits or quantiles (Z,) describe."""
+    if heads.quantiles != 0:
+        sum_of = 0.0
+        for z in range(logits.shape[0]):
+            sum_of += logits[z]
+        return sum_of / logits.shape[0]
     highest = logits[0]
     for z in range(1, logits.shape[0]):
         highest = max(highest, logits[z])
@@ -140,6 +148,43 @@ def best_action(heads, out, row_at, mask, mask_row):
         if not found or value > highest:
             best, highest, found = a, value, True
     return best
+
+
+@fastmath_helper
+def quantile_term(error, probability):
+    """The quantile Huber loss of one error, and its derivative."""
+    size = abs(error)
+    share = abs(probability - (1.0 if error < 0 else 0.0))
+    loss = 0.5 * error * error if size < 1 else size - 0.5
+    return share * loss, share * within(-1.0, error, 1.0)
+
+
+@fastmath_helper
+def quantile_loss_grad(quantiles, targets, factor, grad):
+    """Write the gradient of the quantile Huber loss, times `factor`; returns the loss.
+
+    The torch counterpart is `briskrl.algos.losses.quantile_huber` (Dabney 2018, equation 10): the
+    sum over quantiles of the mean over targets.
+
+    Args:
+        quantiles: (Z,) of the probabilities (i + 0.5) / Z.
+        targets: (Z,) samples of the target distribution.
+        factor: A number.
+        grad: (Z,), written.
+    """
+    count = quantiles.shape[0]
+    total = 0.0
+    for i in range(count):
+        probability = (i + 0.5) / count
+        loss, derivative = 0.0, 0.0
+        for j in range(count):
+            error = float(targets[j] - quantiles[i])
+            size, slope = quantile_term(error, probability)
+            loss += size
+            derivative += slope
+        total += loss / count
+        grad[i] = -derivative / count * factor
+    return total
 
 
 @helper

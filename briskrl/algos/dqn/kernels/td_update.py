@@ -1,8 +1,8 @@
 """One update of a Q-network: TD targets, the loss's gradient, the gradient of all parameters, Adam.
 
 The torch counterpart is `briskrl.algos.dqn.torch_engine`, with the losses in `briskrl.algos.losses`
-(`td_target`, `huber`, `project_distribution`, `cross_entropy`). Change both together;
-`tests/algos/dqn/test_fused_gradients.py` compares them.
+(`td_target`, `huber`, `project_distribution`, `cross_entropy`, `quantile_huber`). Change both
+together; `tests/algos/dqn/test_fused_gradients.py` compares them.
 
 Shapes: K updates of B transitions each, F numbers of an observation, A actions, Z atoms of a return
 distribution (1: the network puts out the mean itself).
@@ -18,6 +18,7 @@ from briskrl.algos.dqn.kernels.heads import (
     combine_dueling,
     outputs_at,
     project,
+    quantile_loss_grad,
     split_dueling_grad,
 )
 from briskrl.compiler.jit import helper, inline_helper
@@ -82,12 +83,14 @@ class UpdateContext(NamedTuple):
     """(K, 2, M) noise of online and target network; M is 0 without noisy layers."""
     params: Any
     """(NUM_PARAMS,) int64."""
+    tau: Any
+    """(1,) share of the way to the online network that the target network moves."""
     target_q: Any
     """(K, B, A * Z) outputs of the target network for next_obs."""
     targets: Any
-    """(K, B, Z) TD targets: returns, or distributions of them."""
+    """(K, B, Z) TD targets: returns, distributions or quantiles of them."""
     errors: Any
-    """(K, B) absolute TD errors, or cross entropies of distributions; written."""
+    """(K, B) absolute TD errors, or losses of distributions; written."""
     totals: Any
     """(2,) float64 sum of losses and their number, added to."""
     full_gradient: Any
@@ -133,8 +136,9 @@ def compute_targets(context, work, k, first, rows):
             next_action = best_action(heads, target_row, 0, mask, first + r)
         next_q = target_row[next_action * atoms : (next_action + 1) * atoms]
         reward, discount = batch.reward[k, first + r], batch.discount[k, first + r]
-        if atoms == 1:
-            targets[0] = reward + discount * next_q[0]
+        if atoms == 1 or heads.quantiles != 0:
+            for z in range(atoms):
+                targets[z] = reward + discount * next_q[z]
         else:
             atom_softmax(next_q, next_q)
             project(heads, next_q, reward, discount, targets)
@@ -145,7 +149,8 @@ def dqn_loss_grad(context, work, k, first, rows):
     """Write the gradient of the loss at the network's outputs, and the errors.
 
     Without a distribution it is the Huber loss, whose gradient is the error clipped to +-1. With a
-    distribution it is the cross entropy of softmax p against the target t, whose gradient is p - t.
+    categorical distribution it is the cross entropy of softmax p against the target t, whose
+    gradient is p - t; with quantiles it is the quantile Huber loss.
     """
     heads, batch = context.heads, context.batch
     atoms = heads.support.shape[0]
@@ -160,6 +165,10 @@ def dqn_loss_grad(context, work, k, first, rows):
             error = out[at] - targets[0]
             grad[at] = within(-1.0, error, 1.0) * (weight * share)
             context.errors[k, first + r] = abs(error)
+        elif heads.quantiles != 0:
+            context.errors[k, first + r] = quantile_loss_grad(
+                out[at : at + atoms], targets, weight * share, grad[at : at + atoms]
+            )
         else:
             logits, probs = out[at : at + atoms], grad[at : at + atoms]
             normalizer = atom_softmax(logits, probs)

@@ -29,7 +29,7 @@ from briskrl.algos.dqn.kernels.td_update import (
 from briskrl.compiler.jit import helper, kernel
 from briskrl.compiler.math import flush_denormals, restore_denormals
 from briskrl.compiler.packed_args import unpack
-from briskrl.fused.kernels.packing import copy_numbers, pack
+from briskrl.fused.kernels.packing import move_numbers, pack
 from briskrl.fused.kernels.structs import TILE_ROWS
 from briskrl.memory.kernels.prioritized_sampling import sample_batch, update_batch_priorities
 
@@ -107,7 +107,7 @@ def do_update(task, k):
     context.totals[0] += mean_loss(context, k)
     context.totals[1] += 1
     if period > 0 and (done + k + 1) % period == 0:
-        copy_numbers(target.values, online.values)
+        move_numbers(target.values, online.values, context.tau[0])
         pack(target)
 
 
