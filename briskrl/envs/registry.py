@@ -217,6 +217,16 @@ ENVS.add(
     ),
 )
 ENVS.add(
+    "workflow",
+    EnvFamily(
+        name="workflow",
+        summary="An environment whose policy has to obey a workflow, as in workflow:cage2",
+        config="briskrl.envs.workflow.config:WorkflowEnvConfig",
+        factory="briskrl.envs.workflow.build:build",
+        member="cage2",
+    ),
+)
+ENVS.add(
     "given",
     EnvFamily(
         name="given",

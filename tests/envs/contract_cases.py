@@ -16,6 +16,8 @@ from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.make import make_env
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.wildfire.config import WildfireConfig
+from briskrl.envs.workflow.config import WorkflowEnvConfig
+from briskrl.envs.workflow.env import WorkflowVecEnv
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Case:
     @property
     def native(self) -> bool:
         """Whether it is compiled; allocations of Python environments are not tested."""
-        return not self.name.startswith("gym:") or self.config.backend == "compiled"
+        return "gym:" not in self.name or getattr(self.config, "backend", "") == "compiled"
 
     def make(self, num_envs: int, *, threads: int = 1) -> VecEnv:
         return make_env(self.name, num_envs, config=self.config, threads=threads)
@@ -41,6 +43,13 @@ def snake(label: str, **settings: Any) -> Case:
 
 def cage2(label: str, **settings: Any) -> Case:
     return Case(f"cage2-{label}", "cage2", Cage2Config(**settings))
+
+
+def workflow(label: str, settings: dict[str, Any], **options: Any) -> Case:
+    """CAGE-2 with a workflow; `settings` are those of the networks."""
+    settings = {"length": 30} | settings
+    config = WorkflowEnvConfig(task_config=settings, **options)
+    return Case(f"workflow-{label}", "workflow:cage2", config)
 
 
 def wildfire(label: str, **settings: Any) -> Case:
@@ -87,6 +96,15 @@ CASES = [
         clock=True,
         mask="legal",
     ),
+    cage2("response", length=30, response_prob=0.4, start_compromised=5),
+    workflow("drawn", {"red": "meander", "response_prob": 0.5}),
+    workflow("fixed", {"mask": "useful"}, workflow="outside-in", alignment_mode="step"),
+    workflow(
+        "reduced",
+        {"actions": "reduced", "mask": "useful", "start_compromised": 4, "frames": 2},
+        encoding="pairwise",
+        require=("op_server>user",),
+    ),
     wildfire("delta", budget_frac=0.2),
     wildfire("several-cells", cells_per_step=3, budget_frac=0.25, fires="fresh", n_settlements=1),
     wildfire("fixed", fires="fixed", reward="terminal", directions=8, obs="minimal"),
@@ -120,3 +138,8 @@ def opened(case: Case, num_envs: int, *, threads: int = 1) -> Iterator[VecEnv]:
         yield env
     finally:
         env.close()
+
+
+def stepped(env: VecEnv) -> VecEnv:
+    """The environments that step by themselves: those below a workflow."""
+    return env.inner if isinstance(env, WorkflowVecEnv) else env

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+MOST_COMPROMISED_REDUCED = 9
+"""Hosts that the reduced actions repair."""
 Weight = Annotated[int, Meta(ge=0, le=1_000_000)]
 
 
@@ -44,6 +46,12 @@ class Cage2Config:
     """Add the number of steps so far, in hundreds, at most 1."""
     terminal: bool = False
     """Terminate episodes at their end instead of truncating them, so that values stop there."""
+    response_prob: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    """Probability that blue's action is carried out; otherwise blue sleeps in that step. Below 1
+    several kinds of host can be compromised at once, so that the order of repairs matters."""
+    start_compromised: Annotated[int, Meta(ge=0, le=12)] = 0
+    """Random hosts on which red holds a user session when an episode begins; never User0, and only
+    hosts that an action can repair."""
 
     def check(self) -> list[str]:
         """Invalid combinations of settings, one sentence each."""
@@ -52,4 +60,9 @@ class Cage2Config:
             wrong.append(f"length must be 1 to 10000, not {self.length}.")
         if self.red == "mixed" and sum(self.red_weights) < 1:
             wrong.append("red_weights must not all be 0 if red is mixed.")
+        if self.actions == "reduced" and self.start_compromised > MOST_COMPROMISED_REDUCED:
+            wrong.append(
+                f"start_compromised must be at most {MOST_COMPROMISED_REDUCED} with reduced "
+                "actions, which repair no other hosts."
+            )
         return wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from briskrl.envs.cage2.ground_truth import Truth, read_truth
 from briskrl.envs.cage2.kernels import layout as k
 from briskrl.envs.cage2.kernels.observation import write_masks
 from briskrl.envs.cage2.kernels.step import KERNELS
-from briskrl.envs.cage2.layout import Layout, params_of
+from briskrl.envs.cage2.layout import Layout, params_of, track_hosts
 from briskrl.envs.cage2.state_check import check_networks
 from briskrl.envs.kernels.episode_log import REC_EXTRA, REC_SCORE
 from briskrl.envs.native import NativeEnv, NativeVecEnv
@@ -53,13 +54,31 @@ class Cage2VecEnv(NativeVecEnv):
         return spec_of(self.layout)
 
     def _lay_out(self, chunks: int) -> BatchMemory:
-        return BatchMemory(self.layout.row_words, scratch_words=0, params=params_of(self.layout))
+        # One word per network for `track_incidents`.
+        return BatchMemory(self.layout.row_words, self.num_envs, params_of(self.layout))
 
     @property
     def action_names(self) -> tuple[str, ...]:
         """Names of the actions, by index."""
         reduced = self.config.actions == "reduced"
         return scenario.REDUCED_NAMES if reduced else scenario.ACTION_NAMES
+
+    def track_incidents(self, categories: Sequence[Sequence[str]]) -> NDArray[np.uint8]:
+        """Let kernels note which categories of hosts are open and which one blue works on.
+
+        Args:
+            categories: Names of the hosts of each category; at most 7 categories.
+
+        Returns:
+            (N, 8), a view that every step updates: whether red holds a host of the category, and in
+            the last column, as int8, the category of the host that the last action removed red from
+            or restored, or -1.
+        """
+        used = self._rows.size
+        track_hosts(self._params, categories, first_word=used)
+        if self._started:
+            self._rebuild()
+        return self._state[used:].view(np.uint8).reshape(self.num_envs, 8)
 
     def truth(self) -> Truth:
         """The true state of all networks, which blue does not see; copies."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from briskrl.envs.cage2 import scenario as s
 from briskrl.envs.cage2.config import Cage2Config
 from briskrl.envs.cage2.kernels import layout as k
+from briskrl.envs.cage2.kernels.incidents import MOST_CATEGORIES
 
 _CACHE_LINE_WORDS = 8
 _BITS = 4 * s.NUM_HOSTS
@@ -59,6 +60,10 @@ class Layout:
         """Numbers of an observation."""
         return max(int(part.stop) for part in self.parts().values())
 
+    def is_fixable(self, host: str) -> bool:
+        """Whether an action can end red's presence on a host for good; not on User0, its home."""
+        return host != "User0" and (self.config.actions == "full" or host in s.REDUCED_HOSTS)
+
     @property
     def num_actions(self) -> int:
         """Number of blue actions."""
@@ -95,10 +100,27 @@ def params_of(layout: Layout) -> NDArray[np.int64]:
         k.R_WEIGHT_MEANDER: meander,
         k.R_WEIGHT_TOTAL: bline + meander + sleep,
         k.R_MORE: layout.obs_size > _BITS,
+        k.R_RESPONSE: round(config.response_prob * k.ALWAYS),
+        k.R_COMPROMISED: config.start_compromised,
+        k.R_FIXABLE: _mask(map(layout.is_fixable, s.HOST_NAMES)),
     }.items():
         params[at] = number
     _write_tables(params.view(np.int16))
     return params
+
+
+def track_hosts(
+    params: NDArray[np.int64], categories: Sequence[Sequence[str]], *, first_word: int
+) -> None:
+    """Set in `params` that incidents of these categories of hosts are noted from a word on."""
+    assert len(categories) <= MOST_CATEGORIES
+    t = params.view(np.int16)
+    t[k.T_CATEGORY : k.T_CATEGORY + s.NUM_HOSTS] = -1
+    for category, hosts in enumerate(categories):
+        t[k.T_MEMBERS + category] = _mask(name in hosts for name in s.HOST_NAMES)
+        for host in hosts:
+            t[k.T_CATEGORY + s.HOST_NAMES.index(host)] = category
+    params[k.R_INCIDENTS] = first_word
 
 
 def _write_tables(t: Shorts) -> None:

@@ -60,7 +60,7 @@ ROW_SCALARS = 38
 """Words of the scalars and the hosts; history and final decoys follow."""
 
 NUM_HOSTS, NUM_DECOYS, NUM_EXPLOITS = 13, 8, 8
-MONITOR, FIRST_DECOY, FIRST_RESTORE = 1, 28, 132
+BLUE_SLEEP, MONITOR, FIRST_REMOVE, FIRST_DECOY, FIRST_RESTORE = 0, 1, 15, 28, 132
 """Blue actions; those before the first decoy analyse and remove."""
 DEFENDER, OP_SERVER, USER0 = 0, 7, 8
 ENTERPRISE_MASK, OPERATIONAL_MASK = 0b1110, 0b1111 << 4
@@ -102,7 +102,13 @@ NO_SERVICE, USER_LEVEL, ROOT_LEVEL, NO_ACCOUNT = range(4)
     R_WEIGHT_MEANDER,
     R_WEIGHT_TOTAL,
     R_MORE,
-) = range(21)
+    R_RESPONSE,
+    R_COMPROMISED,
+    R_FIXABLE,
+    R_INCIDENTS,
+) = range(25)
+ALWAYS = 1 << 31
+"""R_RESPONSE of a blue that always acts; other values are a share of it."""
 MASK_NONE, MASK_LEGAL, MASK_USEFUL = range(3)
 
 T_HOSTS, H_SIZE = 128, 24
@@ -122,7 +128,9 @@ T_OPENS = T_PLACES + 16
 T_BLOCKS = T_OPENS + 256
 T_BEST = T_BLOCKS + 256
 T_OPTIONS = T_BEST + 256
-T_END = T_OPTIONS + 4096
+T_CATEGORY = T_OPTIONS + 4096
+T_MEMBERS = T_CATEGORY + 16
+T_END = T_MEMBERS + 8
 TARGET_USER, TARGET_LINKED = -1, -2
 """Targets of T_LINE that depend on the episode."""
 

@@ -18,14 +18,17 @@ from briskrl.envs.cage2.kernels.actions import (
     options_of,
     sockets,
 )
+from briskrl.envs.cage2.kernels.incidents import note_addressed, note_open
 from briskrl.envs.cage2.kernels.layout import (
     ACTIVE,
     AGENT,
+    ALWAYS,
     ANALYSED,
     ARMED,
     B_LINE,
     BLUE,
     BLUE_OK,
+    BLUE_SLEEP,
     COST,
     DECOYS,
     DETECTED,
@@ -33,8 +36,10 @@ from briskrl.envs.cage2.kernels.layout import (
     EXPLOIT,
     EXPLOITING,
     F_GREEN,
+    FILES,
     FIRST_RESTORE,
     FREE,
+    FROM_EXPLOIT,
     GREEN,
     HELD,
     KNOWN_HOST,
@@ -44,17 +49,22 @@ from briskrl.envs.cage2.kernels.layout import (
     MIXED,
     NUM_HOSTS,
     PICKED,
+    R_COMPROMISED,
     R_FINAL,
+    R_FIXABLE,
     R_GREEN,
+    R_INCIDENTS,
     R_LENGTH,
     R_MASK,
     R_RED,
     R_REDUCED,
+    R_RESPONSE,
     R_ROW,
     R_TERMINAL,
     R_WEIGHT_BLINE,
     R_WEIGHT_MEANDER,
     R_WEIGHT_TOTAL,
+    REMOVABLE,
     RESULT,
     RNG,
     RUNNING,
@@ -68,6 +78,7 @@ from briskrl.envs.cage2.kernels.layout import (
     UNKNOWN,
     USER,
     USER0,
+    any_of,
     host_at,
 )
 from briskrl.envs.cage2.kernels.observation import begin_view, end_view, notice, observe
@@ -112,6 +123,23 @@ def begin_episode(params, state, i16, base):
     i16[small + KNOWN_IP] = 1 << USER0
     i16[small + KNOWN_HOST] = 1 << USER0
     i16[small + KNOWN_SUBNET] = 1 << 2
+    if params[R_COMPROMISED]:
+        compromise_hosts(params, state, i16, base)
+
+
+@helper
+def compromise_hosts(params, state, i16, base):
+    """Give red removable user sessions, as after exploits that blue did not see."""
+    small, left = base * 4, np.int64(params[R_FIXABLE])
+    for _ in range(params[R_COMPROMISED]):
+        host = any_of(state, base, left)
+        left &= ~(1 << host)
+        at = host_at(base, host)
+        i16[at + REMOVABLE] = 1
+        i16[at + FILES] = FROM_EXPLOIT
+        i16[small + HELD] |= 1 << host
+        i16[small + KNOWN_IP] |= 1 << host
+        i16[small + KNOWN_HOST] |= 1 << host
 
 
 @inline_helper
@@ -136,6 +164,10 @@ def turn(params, t, state, i32, i16, base, action, forced, allowed, i):
     begin_view(params, state, base)
     if params[R_REDUCED]:
         action = full_action(t, i16, base, action)
+    if params[R_RESPONSE] < ALWAYS and draw(state, base + RNG, ALWAYS) >= params[R_RESPONSE]:
+        action = BLUE_SLEEP
+    if params[R_INCIDENTS]:
+        note_addressed(t, state, params[R_INCIDENTS] + i, action)
     placed = act_blue(t, state, i16, base, action)
     seen = act_green(params, t, state, i16, base, forced, i)
     kind, target = choose(t, state, i16, base, forced, allowed, i)
@@ -243,6 +275,9 @@ def record_network(params, i32, i16, base, i, lane, log, cause):
 def observe_network(m, base, lane, obs, at):
     """Write the observation to obs[at:]."""
     observe(m.params, m.tables, m.state, m.i32, m.i16, base, obs, at)
+    if m.params[R_INCIDENTS]:
+        word = m.params[R_INCIDENTS] + base // m.params[R_ROW]
+        note_open(m.tables, m.state, word, np.int64(m.i16[base * 4 + HELD]))
 
 
 @inline_helper

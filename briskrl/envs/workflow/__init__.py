@@ -1,0 +1,1 @@
+"""Any vector environment with a workflow to obey: conditioning, compliance and bonus."""

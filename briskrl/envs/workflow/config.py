@@ -1,0 +1,76 @@
+"""Settings of an environment with a workflow; imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from briskrl.orders.encoding import Encoding
+
+AlignmentMode = Literal["rate", "step", "adaptive", "none"]
+IdleFix = Literal["ignore", "compliant", "violation"]
+ENVIRONMENT = "workflow"
+"""Name of the family."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowEnvConfig:
+    """The workflow to obey, how the policy sees it, and the bonus for obeying it."""
+
+    workflow: str | None = None
+    """Workflow of all environments: category names joined by >, a well-known name, or an id. By
+    default every episode has its own, drawn at random."""
+    require: tuple[str, ...] = ()
+    """Constraints on workflows, such as op_server>user: the first comes before the second."""
+    encoding: Encoding | Literal["none"] = "position"
+    """How the workflow is appended to observations: position (a one-hot row per place), pairwise
+    (a sign per pair of categories), rank (a number per category), none (not at all)."""
+    alignment_mode: AlignmentMode = "rate"
+    """Bonus for compliance, added to the reward: rate (lambda times the compliant share of fixes,
+    as it changes), step (lambda / 10 per compliant fix, and its negative per violation), adaptive
+    (as step, with lambda adapted towards the compliance threshold), none."""
+    alignment_lambda: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    """Weight of the bonus (lambda); by default 30 for CAGE-2 and 1 elsewhere."""
+    violation_weight: Annotated[float, Meta(ge=0, le=1000)] = 1.0
+    """Weight of violations relative to compliant fixes, in the modes step and adaptive."""
+    no_fix_penalty: Annotated[float, Meta(ge=0, le=1000)] = 0.2
+    """Fraction of lambda that an episode loses if nothing was fixed although something was open."""
+    idle_fix: IdleFix = "ignore"
+    """How a fix counts while nothing is open."""
+    compliance_threshold: Annotated[float, Meta(gt=0, le=1)] = 0.95
+    """Compliance that lambda is adapted to."""
+    adapt_rate: Annotated[float, Meta(ge=0, le=100)] = 0.5
+    """Step size of the logarithm of lambda, in the mode adaptive."""
+    adapt_steps: Annotated[int, Meta(ge=1)] = 50
+    """Steps of each environment between two changes of lambda; set it to update_steps."""
+    task: str | None = None
+    """Address module:object of a WorkflowTask, for environments without a built-in one."""
+    task_config: dict[str, Any] = field(default_factory=dict)
+    """Settings of the environment itself: comma-separated key=value pairs, or JSON."""
+    debug: bool = False
+    """Check everything that the task returns in every step."""
+
+    def modules(self, env: str) -> tuple[str, ...]:
+        """The modules that are imported for the environment `env`, as in workflow:gym:Id."""
+        from briskrl.envs.registry import ENVS
+
+        inner = env.partition(":")[2]
+        found = tuple(filter(None, [(self.task or "").partition(":")[0]]))
+        if inner not in ENVS:
+            return found
+        config = ENVS.get(inner).load_config()(**self.task_config)
+        return (*found, *(config.modules(inner) if hasattr(config, "modules") else ()))
+
+    def check(self) -> list[str]:
+        """Problems with combinations of settings, one sentence each."""
+        wrong = []
+        if self.task is not None and not all(self.task.partition(":")[::2]):
+            wrong.append(f"task {self.task!r} must be like package.module:name.")
+        if self.encoding == "none" and self.workflow is None and self.alignment_mode != "none":
+            wrong.append(
+                "encoding none hides the workflow of an episode from the policy; give one workflow "
+                "for all, or alignment_mode none."
+            )
+        return wrong

@@ -1,0 +1,1 @@
+"""Compiled tracking of workflows."""
