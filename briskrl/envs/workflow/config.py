@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from briskrl.orders.encoding import Encoding
-
+Encoding = Literal["position", "pairwise", "rank"]
 AlignmentMode = Literal["rate", "step", "adaptive", "none"]
 IdleFix = Literal["ignore", "compliant", "violation"]
 ENVIRONMENT = "workflow"
