@@ -30,6 +30,9 @@ _JUST_BEFORE_S = 0.5
 
 _SHOW_CURSOR = b"\x1b[?25h"
 
+_COMPILERS = (f"{os.sep}llvmlite{os.sep}", f"{os.sep}numba{os.sep}core{os.sep}")
+"""Parts of the paths of compilers."""
+
 _REASONS = {
     signal.SIGINT: "interrupted",
     signal.SIGTERM: "terminated",
@@ -97,8 +100,9 @@ class ExitWatch:
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
         self._handled_at = monotonic()
-        # Modules in C turn exceptions while they are imported into other errors.
-        if _is_importing(frame):
+        # Modules in C turn exceptions while they are imported into other errors. Callbacks of LLVM
+        # print and drop them, and its unfinished objects cannot be freed safely.
+        if _is_importing(frame) or _is_compiling(frame):
             _end(number)
         raise StoppedError(number)
 
@@ -152,11 +156,18 @@ def _kill_children() -> None:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
+    return any(name.startswith("<frozen importlib") for name in _files(frame))
+
+
+def _is_compiling(frame: FrameType | None) -> bool:
+    return any(part in name for name in _files(frame) for part in _COMPILERS)
+
+
+def _files(frame: FrameType | None) -> Iterator[str]:
+    """The files of a frame and of its callers."""
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
+        yield frame.f_code.co_filename
         frame = frame.f_back
-    return False
 
 
 def _forget_pipe() -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from briskrl.core.exit_watch import scratch_folders
+
+
+def is_scratch(path: Path) -> bool:
+    """Whether a path is in a folder that is removed when the program ends."""
+    return any(path.is_relative_to(folder) for folder in scratch_folders)
 
 
 class ScratchFolder(TemporaryDirectory[str]):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError, StorageError
 from briskrl.core.exit_watch import nothing_to_lose
+from briskrl.core.scratch_folder import is_scratch
 from briskrl.envs.base import VecEnv
 from briskrl.envs.external import GIVEN, adapt, build_like
 from briskrl.training.config import TrainConfig
@@ -214,6 +215,8 @@ def _pretrain(recorder: RunRecorder, stop: StopRequest) -> StopReason | None:
 
 
 def _restart_note(folder: RunDir) -> str:
+    if is_scratch(folder.path):
+        return ""
     return f"Nothing was lost; to start again: brisk resume {shlex.quote(str(folder.path))}"
 
 

@@ -177,6 +177,24 @@ with ExitWatch():
     assert (program.returncode, output, errors) == (130, "", "brisk: interrupted\n")
 
 
+@pytest.mark.parametrize("file", ["llvmlite/binding/executionengine.py", "numba/core/codegen.py"])
+def test_a_signal_in_a_callback_of_a_compiler_leaves_no_traceback(file):
+    program = start(f"""
+import ctypes
+exec(compile('''
+def notify(data):
+    ready()
+    time.sleep(60)
+''', "/python/site-packages/{file}", "exec"))
+with ExitWatch():
+    ctypes.CFUNCTYPE(None, ctypes.c_int)(notify)(1)
+    ready("compiled")
+""")
+    program.send_signal(signal.SIGTERM)
+    output, errors = program.communicate(timeout=20)
+    assert (program.returncode, output, errors) == (143, "", "brisk: terminated\n")
+
+
 def test_a_signal_to_a_forked_process_is_not_one_to_the_program():
     program = start("""
 with ExitWatch():

@@ -84,6 +84,10 @@ def _remove_unless_begun(folder: Path) -> None:
     with suppress(BriskError):
         if all(record.state == "planned" for record in read_ledger(folder)):
             shutil.rmtree(folder, ignore_errors=True)
+            if folder.parent == ROOT:
+                # Made for this sweep, unless there are others in it.
+                with suppress(OSError):
+                    ROOT.rmdir()
 
 
 def resume_sweep(
