@@ -18,7 +18,7 @@ from briskrl.core.config_file import Layer
 from briskrl.core.errors import BriskError, nearest
 from briskrl.core.text_values import Assignments, kinds_of, parse_value, show
 
-SKIPPED = ("env_config", "algo_config", "curriculum")
+SKIPPED = ("env_config", "algo_config", "curriculum", "searcher", "stop")
 """Fields without a flag: tables, whose own fields have flags, or which only a file can hold."""
 
 TRUST = "import the Python modules that settings of other users name; this runs their code"

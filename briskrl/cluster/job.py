@@ -31,6 +31,9 @@ class JobContext:
     publish: Callable[[], None] = nothing_to_publish
     """Copies the folder to the storage if it is elsewhere; to be called after saving something
     that another attempt should continue from."""
+    should_stop: Callable[[], bool] | None = None
+    """Whether a job in the process of the driver was asked to save and stop; None in a process of
+    its own, which gets SIGTERM instead."""
 
 
 class Job(Protocol):

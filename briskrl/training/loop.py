@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -79,7 +79,7 @@ def train(
             path, env=config.env, algo=config.algo, seed=config.seed, config_toml=to_toml(config)
         ) as folder,
     ):
-        return _run(trainer, folder, reporter or SilentReporter(), hooks, resumed=False)
+        return run_trainer(trainer, folder, reporter or SilentReporter(), hooks, resumed=False)
 
 
 def resume(
@@ -121,7 +121,7 @@ def resume(
         if engine is not None:
             config = replace(config, engine=engine)
         with closing(Trainer(config, _given(env, config))) as trainer:
-            return _run(trainer, folder, reporter or SilentReporter(), hooks, resumed=True)
+            return run_trainer(trainer, folder, reporter or SilentReporter(), hooks, resumed=True)
 
 
 def _given(env: Any, config: TrainConfig) -> VecEnv | None:
@@ -131,9 +131,30 @@ def _given(env: Any, config: TrainConfig) -> VecEnv | None:
     return adapt(env) or build_like(env, config.num_envs, config.env_config)
 
 
-def _run(
-    trainer: Trainer, folder: RunDir, reporter: Reporter, hooks: Sequence[Hook], *, resumed: bool
+def run_trainer(
+    trainer: Trainer,
+    folder: RunDir,
+    reporter: Reporter,
+    hooks: Sequence[Hook] = (),
+    *,
+    resumed: bool,
+    stop: StopRequest | None = None,
 ) -> RunResult:
+    """Train until the trainer is done, with checkpoints and logs in a run folder.
+
+    Args:
+        trainer: A new trainer; the caller closes it.
+        folder: The run folder, which the caller has locked.
+        reporter: Receives progress.
+        hooks: Called between iterations, after the built-in ones.
+        resumed: Continue from the newest checkpoint, or from the beginning if there is none.
+        stop: Asks training to save and end; by default signals do.
+
+    Raises:
+        RunFolderError: There is no usable checkpoint.
+        ConfigError: The checkpoint is that of a trainer that is done.
+        StorageError: The run folder cannot be written at the beginning or at the end.
+    """
     config = trainer.config
     recorder = RunRecorder(trainer, folder, reporter)
     built_in: list[Hook] = [
@@ -143,11 +164,13 @@ def _run(
     # A resume that fails before training begins leaves the records of the run as they were.
     begun = not resumed
     try:
-        with StopRequest() as stop:
+        with StopRequest() if stop is None else nullcontext(stop) as asked:
             with nothing_to_lose(_restart_note(folder)):
                 _prepare(recorder, resumed=resumed)
             begun = True
-            stopped = _pretrain(recorder, stop) or _iterate(recorder, [*built_in, *hooks], stop)
+            stopped = _pretrain(recorder, asked) or _iterate(
+                recorder, [*built_in, *hooks], asked
+            )
             recorder.report()
             if trainer.pretrained:
                 recorder.save_last()
@@ -177,7 +200,7 @@ def _prepare(recorder: RunRecorder, *, resumed: bool) -> None:
     recorder.reporter.on_warmup(seconds)
     if resumed:
         recorder.load()
-        if _is_done(trainer):
+        if trainer.is_done:
             raise ConfigError(
                 f"The run in {recorder.folder.path} has reached its budget "
                 f"({trainer.counters.env_steps:,} steps). Train it further with: "
@@ -222,17 +245,12 @@ def _restart_note(folder: RunDir) -> str:
 
 def _iterate(recorder: RunRecorder, hooks: Sequence[Hook], stop: StopRequest) -> StopReason:
     trainer = recorder.trainer
-    while not _is_done(trainer):
+    while not trainer.is_done:
         ended = trainer.iterate()
         recorder.record(ended)
         for hook in hooks:
             hook(recorder)
-        if stop.requested is not None and not _is_done(trainer):
+        if stop.requested is not None and not trainer.is_done:
             return stop.requested
     # A signal in the last iteration leaves nothing to resume.
     return "finished"
-
-
-def _is_done(trainer: Trainer) -> bool:
-    counters = trainer.counters
-    return trainer.config.budget.is_spent(counters.env_steps, counters.episodes)

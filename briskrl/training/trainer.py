@@ -79,6 +79,11 @@ class Trainer:
         """Seed of the first episodes, which differs from that of runs with nearby seeds."""
         return derive_seed(self.config.seed, "env")
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the budget is spent."""
+        return self.config.budget.is_spent(self.counters.env_steps, self.counters.episodes)
+
     def start(self) -> None:
         """Begin the first episodes."""
         self.collector.start(self.start_seed)

@@ -160,8 +160,16 @@ class Searcher:
         """
         return next(iter(self.ranking()), None)
 
-    def order_effect(self, *, min_contested: float = MIN_CONTESTED) -> OrderEffect:
-        """Whether the order matters at all."""
+    def order_effect(
+        self, *, min_contested: float = MIN_CONTESTED, pair_counts: ArrayLike | None = None
+    ) -> OrderEffect:
+        """Whether the order matters at all.
+
+        Args:
+            min_contested: Smallest share of decisions at which the order must make a difference.
+            pair_counts: Other counts than those of the search, to name uncontested pairs by.
+        """
+        counted = checked_pair_counts(pair_counts, self.space.m)
         best = self.recommend()
         latest = None if best is None else self._history.latest(best.workflow.id)
         return order_effect(
@@ -170,7 +178,7 @@ class Searcher:
             self._fitter.observations(self._history),
             self.model,
             contested_share=None if latest is None else latest.contested_share,
-            pair_counts=self._pair_counts,
+            pair_counts=self._pair_counts if counted is None else counted,
             min_contested=min_contested,
         )
 

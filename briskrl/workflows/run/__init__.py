@@ -1,0 +1,1 @@
+"""Training under workflows: one order, the search for the best one, or one policy for all."""
