@@ -168,9 +168,7 @@ def run_trainer(
             with nothing_to_lose(_restart_note(folder)):
                 _prepare(recorder, resumed=resumed)
             begun = True
-            stopped = _pretrain(recorder, asked) or _iterate(
-                recorder, [*built_in, *hooks], asked
-            )
+            stopped = _pretrain(recorder, asked) or _iterate(recorder, [*built_in, *hooks], asked)
             recorder.report()
             if trainer.pretrained:
                 recorder.save_last()
