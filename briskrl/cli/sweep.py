@@ -119,9 +119,9 @@ def _with_progress(work: Callable[[SweepReporter, Stop], SweepResult], *, as_jso
     print(summary(result), file=stream, flush=True)
     if as_json:
         print_json(result.as_json())
-    if result.stopped != "finished":
+    if (command := resume_command(result)) is not None:
         # The last line, so that it is found.
-        print(resume_command(result.info.folder), file=stream, flush=True)
+        print(command, file=stream, flush=True)
     return exit_code(result)
 
 
@@ -133,9 +133,14 @@ def exit_code(result: SweepResult) -> int:
     return EXIT_CODES.get(result.stopped, 0)
 
 
-def resume_command(folder: Path) -> str:
-    """The command that continues a sweep."""
-    return f"{command_name()} sweep resume {shlex.quote(str(folder))}"
+def resume_command(result: SweepResult) -> str | None:
+    """The command that continues a sweep or repeats its failed runs; None if there is none."""
+    # A search has learned from its failures.
+    repeats = result.count("failed") > 0 and result.info.settings.search is None
+    if result.stopped == "running" or (result.stopped == "finished" and not repeats):
+        return None
+    retry = " --retry-failed" if repeats and result.stopped in ("failures", "finished") else ""
+    return f"{command_name()} sweep resume {shlex.quote(str(result.info.folder))}{retry}"
 
 
 def _resume(argv: list[str]) -> int:
@@ -190,8 +195,8 @@ def _show(argv: list[str]) -> int:
         print_json(result.as_json())
         return 0
     print(summary(result), flush=True)
-    if result.stopped not in ("finished", "running"):
-        print(resume_command(folder), flush=True)
+    if (command := resume_command(result)) is not None:
+        print(command, flush=True)
     return 0
 
 

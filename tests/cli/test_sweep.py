@@ -118,7 +118,10 @@ def test_too_many_failures_exit_with_4_and_the_first_cause(brisk: Brisk, tmp_pat
     assert done.returncode == 4
     assert "first failure: runs/000-seed0: " in done.stdout
     assert "the environment is broken" in done.stdout
-    assert done.stdout.splitlines()[-1].endswith("sweep resume s")
+    assert done.stdout.splitlines()[-1].endswith("sweep resume s --retry-failed")
+    again = brisk("sweep", "resume", "s", "--retry-failed")
+    assert again.returncode == 4
+    assert [record.state for record in read_ledger(tmp_path / "s")].count("failed") == 1
     assert "Traceback" not in done.stderr
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,9 +19,8 @@ import pytest
 
 from briskrl.cluster import local
 from briskrl.cluster.executor import Executor
-from briskrl.cluster.job import JobCancelled, JobDone, JobFailed, JobProgress, JobRetried
+from briskrl.cluster.job import JobCancelled, JobDone, JobFailed, JobProgress
 from briskrl.cluster.local import LocalExecutor
-from briskrl.cluster.run_job import Evaluation, RunJob
 from briskrl.cluster.storage import open_store
 from briskrl.core.errors import BriskError
 from briskrl.core.processes import process_exists
@@ -40,6 +37,7 @@ from tests.cluster.executor_contract import (
     wait_until,
 )
 from tests.cluster.process_tree import listening_sockets, tree
+from tests.cluster.random_kills import STEPS_PER_KILL, kill_at_random
 from tests.cluster.run_configs import long_config
 from tests.training.disk_faults import mounts_allowed
 from tests.training.runs import policy_hash
@@ -329,32 +327,13 @@ def test_jobs_of_a_driver_that_was_killed_end_exactly_when_it_is_started_again(
     assert len(killed_driver.results) == 2
 
 
-def kill_at_random(folder: Path, whole: str, kills: int) -> int:
-    """Kill the process of a run again and again; check its result, and return how often it was."""
-    moments, killed = random.Random(kills), 0
-    job = RunJob("run", long_config(steps=20_000 * (kills + 1)), Evaluation(episodes=8))
-    with LocalExecutor(folder, slots=2, retries=kills) as executor:
-        executor.submit(job)
-        while not isinstance(event := executor.wait(PATIENCE_S), JobDone):
-            assert event is not None
-            assert not isinstance(event, JobFailed)
-            if isinstance(event, JobProgress) and killed < kills:
-                time.sleep(moments.uniform(0.0, 0.15))
-                workers = tree(os.getpid())[1:]
-                os.kill(workers[0], signal.SIGKILL)
-                killed += 1
-                while not isinstance(executor.wait(PATIENCE_S), JobRetried):
-                    pass
-        assert event.result["model_sha256"] == whole
-    return killed
-
-
 @pytest.mark.parametrize(
     "kills", [3, pytest.param(10, marks=[pytest.mark.chaos, pytest.mark.slow])]
 )
 def test_a_job_that_is_killed_at_random_moments_ends_with_the_same_bits(tmp_path: Path, kills: int):
-    train(long_config(tmp_path / "whole", steps=20_000 * (kills + 1)))
-    whole = policy_hash(tmp_path / "whole")
-    assert kill_at_random(tmp_path / "jobs", whole, kills) == kills
+    train(long_config(tmp_path / "whole", steps=STEPS_PER_KILL * (kills + 1)))
+    with LocalExecutor(tmp_path / "jobs", slots=2, retries=kills) as executor:
+        found = kill_at_random(executor, kills, lambda: tree(os.getpid())[1])
+    assert found == (kills, policy_hash(tmp_path / "whole"))
     rows = (tmp_path / "whole" / "episodes.csv").read_bytes()
     assert (tmp_path / "jobs" / "run" / "episodes.csv").read_bytes() == rows

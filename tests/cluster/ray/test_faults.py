@@ -29,6 +29,7 @@ from briskrl.training.config import TrainConfig
 from briskrl.training.loop import train
 from tests.cluster import jobs
 from tests.cluster.executor_contract import PATIENCE_S, end_of, run_all, wait_for, wait_until
+from tests.cluster.random_kills import STEPS_PER_KILL, kill_at_random
 from tests.cluster.ray.conftest import ROOT
 from tests.cluster.ray.simulated import (
     add_node,
@@ -36,6 +37,7 @@ from tests.cluster.ray.simulated import (
     pid_of_actor,
     simulated_cluster,
 )
+from tests.cluster.run_configs import long_config as frequently_saving
 from tests.training.runs import fused_config, policy_hash
 
 pytestmark = pytest.mark.slow
@@ -128,6 +130,19 @@ def test_a_killed_worker_costs_one_retry(cluster_of_one: Any, undisturbed: str, 
     retried = [event for event in events if isinstance(event, JobRetried)]
     assert [event.cause for event in retried] == ["its process was killed by SIGKILL"]
     assert end_of(events, "run").result["model_sha256"] == undisturbed
+
+
+def test_a_job_that_is_killed_at_ten_random_moments_ends_with_the_same_bits(
+    cluster_of_one: Any, tmp_path: Path
+):
+    kills = 10
+    train(frequently_saving(tmp_path / "whole", steps=STEPS_PER_KILL * (kills + 1)))
+    settings = ExecutorConfig(executor="ray", address=cluster_of_one.address, jobs=1, retries=kills)
+    with RayExecutor(settings, tmp_path) as executor:
+        found = kill_at_random(
+            executor, kills, lambda: psutil.Process(pid_of_actor()).children()[0].pid
+        )
+    assert found == (kills, policy_hash(tmp_path / "whole"))
 
 
 def test_a_killed_raylet_costs_one_retry_when_the_node_is_back(undisturbed: str, tmp_path: Path):
