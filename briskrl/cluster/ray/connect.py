@@ -150,15 +150,20 @@ def find_address(text: str) -> Address:
     rehearsal = read_rehearsal()
     if rehearsal is not None:
         return parse_address(rehearsal.address)
-    from ray._private.services import canonicalize_bootstrap_address_or_die
+    from ray._private.services import find_gcs_addresses
 
-    try:
-        return parse_address(canonicalize_bootstrap_address_or_die("auto"))
-    except ConnectionError as error:
+    found = [parse_address(address) for address in sorted(find_gcs_addresses())]
+    # One on the loopback interface belongs to a program, such as another sweep, and ends with it.
+    shared = [address for address in found if not address.is_loopback]
+    if not shared:
         raise ConfigError(
             "No Ray cluster was found on this machine. Start one with `brisk cluster up`, or use "
             "--address HOST:PORT or ray://HOST:PORT."
-        ) from error
+        )
+    if len(shared) > 1:
+        names = ", ".join(map(str, shared))
+        raise ConfigError(f"Several Ray clusters run on this machine ({names}); name one.")
+    return shared[0]
 
 
 def _check(address: Address) -> dict[str, str]:

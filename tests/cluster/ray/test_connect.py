@@ -18,7 +18,7 @@ from briskrl.cluster.ray.probe import check_access, parse_address
 from briskrl.cluster.ray.rehearsal import Rehearsal
 from briskrl.cluster.ray.tokens import Token, find_token
 from briskrl.core.errors import BriskError, ConfigError
-from tests.cluster.ray.conftest import ROOT
+from tests.cluster.ray.conftest import ROOT, brisk
 
 WITHOUT_RAY = """
 import sys
@@ -141,6 +141,13 @@ def test_a_process_connects_once_and_again_after_the_end(cluster: Rehearsal):
             with pytest.raises(BriskError, match="connected to a Ray cluster already"):
                 connect("auto").__enter__()
     assert "RAY_AUTH_TOKEN" not in os.environ
+
+
+def test_auto_finds_no_cluster_of_another_program(cluster: Rehearsal, tmp_path: Path):
+    done = brisk("cluster", "status", state_home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("brisk: No Ray cluster was found on this machine.")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_cluster_of_our_own_listens_on_the_loopback_interface_and_leaves_nothing(tmp_path: Path):
