@@ -184,7 +184,7 @@ def play_games(
             return play_games(agent, episodes=episodes, seed=seed, env=made, after_step=after_step)
     base = derive_seed(seed, "evaluate")
     policy = agent.policy.fitted(env.env_spec)
-    with _one_thread():
+    with one_thread():
         waves = [
             _first_episodes(policy, env, base + first, after_step)[: episodes - first]
             for first in range(0, episodes, env.num_envs)
@@ -193,7 +193,7 @@ def play_games(
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Limit torch to one thread, because more are slower for small batches."""
     # Not imported for hand-written players, because the import takes longer than their episodes.
     torch = sys.modules.get("torch")

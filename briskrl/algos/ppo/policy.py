@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from briskrl.algos.distributions import Distribution, distribution_of
@@ -9,7 +10,7 @@ from briskrl.algos.normalize import RunningMoments
 from briskrl.algos.policy_base import Trained
 from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.spec import ActionSpec, ArraySpec, EnvSpec
-from briskrl.core.types import Array, Bools
+from briskrl.core.types import Array, Bools, Decision
 from briskrl.nets.actor_critic import ActorCritic, ActorCriticOptions, build_actor_critic
 from briskrl.nets.bodies import BodyOptions
 from briskrl.nets.flat_parameters import load_parameters
@@ -28,6 +29,7 @@ class StochasticPolicy:
         arrays: dict[str, Array],
     ) -> None:
         self._trained = Trained(config, obs, action, arrays, config.normalize_obs)
+        self._decision: Decision | None = None
         self.distribution = distribution_of(action)
         self.network = policy_network(config, obs, self.distribution, torch.Generator())
         load_parameters(self.network, arrays)
@@ -39,6 +41,16 @@ class StochasticPolicy:
     def fitted(self, spec: EnvSpec) -> StochasticPolicy:
         """See Policy.fitted."""
         return self if self._trained.fits(spec) else self._trained.refitted(StochasticPolicy, spec)
+
+    @torch.inference_mode()
+    def sample(self, obs: Array, mask: Bools | None, rng: np.random.Generator) -> Array:
+        """Actions drawn from the policy, (N,) or (N, D); takes the same numbers for any `obs`."""
+        out = self.network.policy(torch.from_numpy(obs))
+        if self._decision is None or len(self._decision.log_prob) != len(obs):
+            spec = EnvSpec(self._trained.obs, self._trained.action, None, False, False)
+            self._decision = Decision.allocate(spec, len(obs))
+        self.distribution.sample(out.numpy(), mask, rng, self._decision)
+        return self._decision.action.copy()
 
     @torch.inference_mode()
     def act(self, obs: Array, mask: Bools | None) -> Array:

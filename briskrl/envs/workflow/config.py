@@ -10,8 +10,6 @@ from msgspec import Meta
 Encoding = Literal["position", "pairwise", "rank"]
 AlignmentMode = Literal["rate", "step", "adaptive", "none"]
 IdleFix = Literal["ignore", "compliant", "violation"]
-ENVIRONMENT = "workflow"
-"""Name of the family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,8 @@ class WorkflowEnvConfig:
         wrong = []
         if self.task is not None and not all(self.task.partition(":")[::2]):
             wrong.append(f"task {self.task!r} must be like package.module:name.")
-        if self.encoding == "none" and self.workflow is None and self.alignment_mode != "none":
+        hidden = self.encoding == "none" and self.workflow is None
+        if hidden and self.alignment_mode != "none":
             wrong.append(
                 "encoding none hides the workflow of an episode from the policy; give one workflow "
                 "for all, or alignment_mode none."

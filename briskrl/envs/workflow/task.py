@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,6 +53,7 @@ class WorkflowTask(Protocol):
         ...
 
 
+@runtime_checkable
 class Oracle(Protocol):
     """A task that knows an action for a category, from the true state."""
 
