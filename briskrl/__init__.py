@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from briskrl.algos.dqn.config import DQNConfig as DQNConfig
     from briskrl.algos.ppo.config import PPOConfig as PPOConfig
+    from briskrl.algos.pqn.config import PQNConfig as PQNConfig
     from briskrl.core.errors import BriskError as BriskError
     from briskrl.core.errors import ConfigError as ConfigError
     from briskrl.core.errors import DivergedError as DivergedError
@@ -63,6 +64,7 @@ _MODULES = {
     "OrderResult": "briskrl.workflows.history",
     "OrderSurrogate": "briskrl.workflows.surrogate",
     "PPOConfig": "briskrl.algos.ppo.config",
+    "PQNConfig": "briskrl.algos.pqn.config",
     "PhaseTimer": "briskrl.core.phase",
     "RunFolderError": "briskrl.core.errors",
     "RunResult": "briskrl.training.reporter",
@@ -104,6 +106,7 @@ __all__ = [
     "OrderResult",
     "OrderSurrogate",
     "PPOConfig",
+    "PQNConfig",
     "PhaseTimer",
     "RunFolderError",
     "RunResult",

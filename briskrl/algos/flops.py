@@ -16,6 +16,7 @@ from torch import nn
 
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.ppo.config import PPOConfig
+from briskrl.algos.pqn.config import PQNConfig
 from briskrl.nets.actor_critic import ActorCritic
 from briskrl.nets.bodies import Body, FCNBody, MLPBody
 from briskrl.nets.heads import BoardHead, CellHead
@@ -80,6 +81,19 @@ def policy_flops(config: PPOConfig, network: ActorCritic, num_envs: int) -> Flop
         per_step=policy.forward,
         per_update=(learning + values + log_probs) / updates,
     )
+
+
+def pqn_flops(config: PQNConfig, network: QNetwork, num_envs: int) -> Flops:
+    """Operations of PQN: minibatches forward and backward, and the values of the rollouts.
+
+    As for PPO, the values of every observation of a rollout are counted, and those of final
+    observations of truncated episodes are not.
+    """
+    cost = value_cost(network)
+    steps, updates = num_envs * config.update_steps, config.epochs * config.minibatches(num_envs)
+    learning = config.epochs * steps * (cost.forward + cost.backward)
+    values = num_envs * (config.update_steps + 1) * cost.forward
+    return Flops(per_step=cost.forward, per_update=(learning + values) / updates)
 
 
 def value_cost(network: QNetwork) -> Cost:

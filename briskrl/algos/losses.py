@@ -8,6 +8,7 @@ out, in compiled code; change both together:
 | `surrogate`, `value_error`, `PolicyTerms` | `ppo/kernels/loss.py`: `ppo_loss_grad` |
 | `td_target` | `dqn/kernels/td_update.py`: `compute_targets` |
 | `huber`, `cross_entropy` | `dqn/kernels/td_update.py`: `dqn_loss_grad` |
+| `squared_td_error` | `pqn/kernels/update.py`: `squared_error_grad` |
 | `quantile_huber` | `dqn/kernels/heads.py`: `quantile_loss_grad` |
 | `project_distribution` | `dqn/kernels/heads.py`: `project` |
 
@@ -41,6 +42,11 @@ def huber(prediction: Tensor, target: Tensor, weight: Tensor | None = None) -> T
     if weight is None:
         return functional.smooth_l1_loss(prediction, target)
     return (functional.smooth_l1_loss(prediction, target, reduction="none") * weight).mean()
+
+
+def squared_td_error(prediction: Tensor, target: Tensor) -> Tensor:
+    """Half the squared TD error (B,), the loss of PQN, see `squared_error_grad`."""
+    return 0.5 * (prediction - target).square()
 
 
 def large_margin(values: Tensor, taught: Tensor, margin: float) -> Tensor:

@@ -63,6 +63,17 @@ for _name, _preset in DQN_PRESETS.items():
         ),
     )
 
+ALGOS.add(
+    "pqn",
+    AlgoEntry(
+        summary="Parallelized Q-network: learns from rollouts, without replay or target network",
+        config="briskrl.algos.pqn.config:PQNConfig",
+        build="briskrl.algos.pqn.agent:build_components",
+        policy="briskrl.algos.pqn.policy:PQNPolicy",
+        run_preset={"num_envs": 128},
+    ),
+)
+
 _ON_POLICY_SUMMARIES = {
     "ppo": "Proximal policy optimization: several clipped passes over every rollout",
     "a2c": "Advantage actor-critic: one update per short rollout",

@@ -184,6 +184,8 @@ class Rollout:
     """(T + 1, N): targets of the value function; likewise."""
     age: int = 0
     """Number of rollouts collected since."""
+    final_mask: Bools | None = None
+    """(T + 1, N, A): legal actions in final_obs, if the rollout buffer keeps them."""
 
 
 @dataclass(slots=True)

@@ -62,9 +62,18 @@ class RolloutBuffer:
         num_envs: N.
         steps: T, the length of a rollout.
         reuse: Past rollouts to keep beside the newest.
+        final_masks: Keep the legal actions of final observations, where there are masks.
     """
 
-    def __init__(self, *, spec: EnvSpec, num_envs: int, steps: int, reuse: int) -> None:
+    def __init__(
+        self,
+        *,
+        spec: EnvSpec,
+        num_envs: int,
+        steps: int,
+        reuse: int,
+        final_masks: bool = False,
+    ) -> None:
         if min(num_envs, steps) < 1 or reuse < 0:
             raise ValueError("num_envs and steps must be at least 1, reuse at least 0.")
         self._spec = spec
@@ -72,6 +81,8 @@ class RolloutBuffer:
         self.steps = steps
         kept = reuse + 1
         self._arrays = _allocate(spec, (kept, steps + 1, num_envs))
+        if final_masks and spec.has_mask:
+            self._arrays["final_mask"] = np.zeros_like(self._arrays["mask"])
         self._rollouts = [Rollout(**self._views(k)) for k in range(kept)]
         self._slots = [_step_slots(rollout, spec, num_envs) for rollout in self._rollouts]
         self._steps: dict[str, Array] = {
@@ -171,6 +182,8 @@ class RolloutBuffer:
         rollout.terminated[at, envs] = after.terminated[:count]
         rollout.truncated[at, envs] = after.truncated[:count]
         rollout.final_obs[at, envs] = after.final_obs[:count]
+        if rollout.final_mask is not None and after.final_mask is not None:
+            rollout.final_mask[at, envs] = after.final_mask[:count]
         if rollout.mask is not None:
             assert before.mask is not None
             assert after.mask is not None
@@ -188,6 +201,8 @@ class RolloutBuffer:
         last, envs = last[under_way], envs[under_way]
         rollout.truncated[last, envs] = True
         rollout.final_obs[last, envs] = now.obs[envs]
+        if rollout.final_mask is not None and now.mask is not None:
+            rollout.final_mask[last, envs] = now.mask[envs]
 
     def rollouts(self) -> list[Rollout]:
         """The rollouts to learn from, the newest first."""
@@ -279,6 +294,8 @@ class RolloutBuffer:
         }
         finals = rollout.final_obs.reshape(-1, *rollout.final_obs.shape[2:])[ended]
         arrays |= {"ended": ended, "final_obs": finals}
+        if rollout.final_mask is not None:
+            arrays["final_mask"] = _by_step(rollout.final_mask)[ended]
         check_not_diverged("rollout buffer", arrays)
         return arrays
 
@@ -303,6 +320,9 @@ class RolloutBuffer:
         for name, target in targets.items():
             target[...] = arrays[name]
         flat[ended] = finals
+        if rollout.final_mask is not None:
+            masks = _by_step(rollout.final_mask)
+            masks[ended] = loaded(arrays, "final_mask", masks[: len(ended)])
 
     @property
     def _filled(self) -> Ints:
@@ -331,6 +351,11 @@ class RolloutBuffer:
         """The fields of the k-th Rollout."""
         views = {name: array[k] for name, array in self._arrays.items()}
         return {"mask": None, **views}
+
+
+def _by_step(array: Array) -> Array:
+    """(T + 1, N, ...) as ((T + 1) * N, ...), a view."""
+    return array.reshape(-1, *array.shape[2:])
 
 
 def _allocate(spec: EnvSpec, lead: tuple[int, int, int]) -> dict[str, Array]:
@@ -378,6 +403,7 @@ def _step_slots(rollout: Rollout, spec: EnvSpec, num_envs: int) -> list[StepSlot
             truncated=rollout.truncated[t],
             final_obs=rollout.final_obs[t],
             mask=None if rollout.mask is None else rollout.mask[t + 1],
+            final_mask=None if rollout.final_mask is None else rollout.final_mask[t],
         )
         for t in range(steps)
     ]

@@ -22,6 +22,8 @@ class QOptions:
     noisy_sigma: float | None
     """Initial noise of noisy layers; None for plain layers."""
     atoms: int
+    standardize: bool = False
+    """Observations are standardized first; see InputScaling."""
 
 
 class QNetwork(nn.Module):
@@ -29,7 +31,7 @@ class QNetwork(nn.Module):
 
     def __init__(self, obs: ArraySpec, actions: int, options: QOptions) -> None:
         super().__init__()
-        self.inputs = InputScaling(obs)
+        self.inputs = InputScaling(obs, standardize=options.standardize)
         self.body = build_body(obs, options.body, actions)
         self.head = self._build_head(actions, options)
         self._noisy = [layer for layer in self.modules() if isinstance(layer, NoisyLinear)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from briskrl.algos.ppo.config import PPOConfig
+from briskrl.algos.pqn.config import PQNConfig
 from briskrl.core.config import to_toml
 from briskrl.envs.gym.config import GymConfig
 from briskrl.training.config import TrainConfig
@@ -52,7 +53,7 @@ def target_key(config: TrainConfig, objective: Objective) -> str:
     """Hash of the training task: equal for configs that differ only in tuned settings."""
     algo, env = config.algo_config, config.env_config
     rollout = 0
-    if isinstance(algo, PPOConfig):
+    if isinstance(algo, PPOConfig | PQNConfig):
         rollout = config.num_envs * algo.update_steps
         algo = replace(algo, update_steps=1)
     if isinstance(env, GymConfig):

@@ -24,6 +24,7 @@ NAMES = [
     "OrderResult",
     "OrderSurrogate",
     "PPOConfig",
+    "PQNConfig",
     "PhaseTimer",
     "RunFolderError",
     "RunResult",

@@ -12,6 +12,7 @@ import pytest
 
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.ppo.config import PPOConfig
+from briskrl.algos.pqn.config import PQNConfig
 from briskrl.cli.main import main
 from briskrl.cli.train import parse_args
 from briskrl.core.aliases import field_aliases, names_without_equivalent
@@ -21,7 +22,7 @@ from briskrl.envs.gym.config import GymConfig
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete, load_config
 
-CLASSES: list[Any] = [TrainConfig, PPOConfig, DQNConfig, GymConfig]
+CLASSES: list[Any] = [TrainConfig, PPOConfig, PQNConfig, DQNConfig, GymConfig]
 
 PPO = {
     "n_steps": ("update_steps", 64),

@@ -20,7 +20,7 @@ from briskrl.algos.components import BuildContext, OffPolicyComponents, Pretrain
 from briskrl.algos.dqn.compiled_updates import DQNCompiledUpdates
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.dqn.engine import DQNEngine, DQNModel
-from briskrl.algos.dqn.exploration import EpsilonGreedy, SubsetEpsilonGreedy, linear
+from briskrl.algos.dqn.exploration import EpsilonGreedy, SubsetEpsilonGreedy, epsilon_of
 from briskrl.algos.dqn.fused_engine import FusedDQNEngine
 from briskrl.algos.dqn.policy import num_actions, num_taken, value_network
 from briskrl.algos.dqn.torch_engine import TorchDQNEngine
@@ -104,10 +104,7 @@ class DQN:
 
     def epsilon(self, counters: Counters) -> float:
         """The current probability of a random action."""
-        config = self.config
-        return linear(
-            config.epsilon_start, config.epsilon_end, config.epsilon_steps, counters.env_steps
-        )
+        return epsilon_of(self.config, counters)
 
     def update(self, batch: Batch, updates: int, counters: Counters) -> Floats:
         """See OffPolicyAlgorithm.update."""

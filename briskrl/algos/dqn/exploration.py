@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
 from briskrl.algos.dqn.kernels.act import mix_random_actions
 from briskrl.algos.kernels.sampling import mix_random_subsets
+from briskrl.core.counters import Counters
 from briskrl.core.types import Bools, Ints
 
 
 def linear(start: float, end: float, steps: int, now: int) -> float:
     """A linear schedule: from `start` to `end` over `steps` steps, then constant."""
     return start + (end - start) * min(1.0, now / steps)
+
+
+class EpsilonSchedule(Protocol):
+    """The settings of a schedule of epsilon."""
+
+    @property
+    def epsilon_start(self) -> float:
+        """Epsilon at the first step."""
+        ...
+
+    @property
+    def epsilon_end(self) -> float:
+        """Epsilon after the decay."""
+        ...
+
+    @property
+    def epsilon_steps(self) -> int | None:
+        """Transitions of the decay; None for a share of the budget."""
+        ...
+
+    @property
+    def exploration_fraction(self) -> float:
+        """That share."""
+        ...
+
+
+def epsilon_of(schedule: EpsilonSchedule, counters: Counters) -> float:
+    """The present probability of a random action: linear, then constant."""
+    start, end, steps = schedule.epsilon_start, schedule.epsilon_end, schedule.epsilon_steps
+    if steps is not None:
+        return linear(start, end, steps, counters.env_steps)
+    return start + (end - start) * min(1.0, counters.fraction / schedule.exploration_fraction)
 
 
 class EpsilonGreedy:

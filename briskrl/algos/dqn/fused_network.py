@@ -44,21 +44,28 @@ def build_network(
     model: DQNModel, network: QNetwork, flat: FlatParameters, inputs: int
 ) -> tuple[Net, LayerTable, QHeads]:
     """A Q-network as kernels see it."""
-    assert isinstance(network.body, MLPBody)
-    head = network.head
-    assert isinstance(head, QHead)
     support = support_of(model.config, flat.values.device)
     table = LayerTable(flat, inputs)
+    heads = add_q_network(table, network)
+    if support is not None:
+        heads = heads._replace(support=support.numpy(), quantiles=0)
+    return build_net(table, flat), table, heads
+
+
+def add_q_network(table: LayerTable, network: QNetwork) -> QHeads:
+    """Add the layers of a Q-network to a table; outputs of several atoms count as quantiles."""
+    head = network.head
+    assert isinstance(network.body, MLPBody)
+    assert isinstance(head, QHead)
     features = table.body(network.body, table.obs)
     advantage = table.dense(head.advantage, features)
     value = None if head.value is None else table.dense(head.value, features)
-    heads = QHeads(
+    return QHeads(
         advantage_at=advantage.offset,
         advantage_row=advantage.stride,
         value_at=-1 if value is None else value.offset,
         value_row=0 if value is None else value.stride,
         actions=head.actions,
-        support=np.zeros(head.atoms, np.float32) if support is None else support.numpy(),
-        quantiles=int(model.config.atoms > 1 and not model.config.categorical),
+        support=np.zeros(head.atoms, np.float32),
+        quantiles=int(head.atoms > 1),
     )
-    return build_net(table, flat), table, heads

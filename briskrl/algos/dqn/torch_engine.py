@@ -56,8 +56,8 @@ class TorchDQNEngine:
         self._imitates = imitates
         self._explore = explore
         self._compute = compute
-        self._evaluate_online = _fastest(model.online, compute)
-        self._evaluate_target = _fastest(model.target, compute)
+        self._evaluate_online = fastest_q(model.online, compute)
+        self._evaluate_target = fastest_q(model.target, compute)
         self._support = support_of(model.config, compute.device)
         self._views = _BatchViews(compute)
         self._errors = np.zeros((0, 0), np.float32)
@@ -235,7 +235,7 @@ class TorchDQNEngine:
             self._losses.add(loss.detach())
 
 
-def _fastest(network: QNetwork, compute: Compute) -> Callable[[Tensor], Tensor]:
+def fastest_q(network: QNetwork, compute: Compute) -> Callable[[Tensor], Tensor]:
     """The network itself, or an equivalent with fewer autograd operations."""
     if compute.amp or compute.compile or not DenseQ.can_compute(network):
         return compute.compiled(network)

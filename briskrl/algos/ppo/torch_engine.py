@@ -80,7 +80,7 @@ class TorchPPOEngine:
     @torch.inference_mode()
     def values(self, obs: Array, out: Floats) -> None:
         """See PPOEngine."""
-        for rows in _chunks(obs):
+        for rows in chunks(obs):
             values = self._values(self._compute.tensor(obs[rows]))
             out[rows] = values.squeeze(1).cpu().numpy()
 
@@ -88,7 +88,7 @@ class TorchPPOEngine:
     def log_probs(self, obs: Array, action: Array, mask: Bools | None, out: Floats) -> None:
         """See PPOEngine."""
         tensor = self._compute.tensor
-        for rows in _chunks(obs):
+        for rows in chunks(obs):
             outputs = self._policy(tensor(obs[rows]))
             legal = None if mask is None else tensor(mask[rows])
             log_prob, _ = self._model.distribution.evaluate(outputs, tensor(action[rows]), legal)
@@ -173,7 +173,7 @@ def _fastest(network: ActorCritic, compute: Compute) -> ActorCritic | DenseActor
     return DenseActorCritic(network)
 
 
-def _chunks(obs: Array) -> Iterator[slice]:
+def chunks(obs: Array) -> Iterator[slice]:
     """Slices of observations (M, *obs), one per forward pass."""
     size = max(1, min(MAX_ROWS, MAX_ELEMENTS // int(np.prod(obs.shape[1:]))))
     for begin in range(0, len(obs), size):

@@ -1,0 +1,1 @@
+"""PQN: Q-learning from parallel environments, without a replay buffer or a target network."""
