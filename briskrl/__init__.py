@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from briskrl.envs.make import make_env as make_env
     from briskrl.envs.snake.config import SnakeConfig as SnakeConfig
     from briskrl.envs.wildfire.config import WildfireConfig as WildfireConfig
+    from briskrl.export.load import load_policy as load_policy
     from briskrl.orders.space import WorkflowSpace as WorkflowSpace
     from briskrl.orders.workflow import Workflow as Workflow
     from briskrl.training.config import Stage as Stage
     from briskrl.training.config import TrainConfig as TrainConfig
     from briskrl.training.evaluate import EvalResult as EvalResult
     from briskrl.training.evaluate import evaluate as evaluate
-    from briskrl.training.evaluate import load_policy as load_policy
     from briskrl.training.loop import resume as resume
     from briskrl.training.loop import train as train
     from briskrl.training.reporter import RunResult as RunResult
@@ -80,7 +80,7 @@ _MODULES = {
     "WorkflowSpace": "briskrl.orders.space",
     "diagnose": "briskrl.doctor",
     "evaluate": "briskrl.training.evaluate",
-    "load_policy": "briskrl.training.evaluate",
+    "load_policy": "briskrl.export.load",
     "make_env": "briskrl.envs.make",
     "register_envs": "briskrl.envs.gym_ids",
     "resume": "briskrl.training.loop",

@@ -77,12 +77,12 @@ def main(steps: int = 200_000, episodes: int = 200) -> float:
     measured = evaluate(result.run_dir, episodes=episodes)
     print(f"arrived {measured.win_rate:.0%}, {measured.mean_steps:.1f} steps per passenger")
 
-    policy = load_policy(result.run_dir).policy
+    policy = load_policy(result.run_dir)
     env = gymnasium.make("Elevator-v0")
     obs, _ = env.reset(seed=1)
     ended = False
     while not ended:
-        action = int(policy.act(obs[None], None)[0])
+        action = policy.act(obs)
         obs, _, terminated, truncated, _ = env.step(action)
         ended = terminated or truncated
         print(("down", "up", "door")[action], end=" ")

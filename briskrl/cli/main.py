@@ -23,6 +23,7 @@ COMMANDS = {
     "sweep": "train with many settings or seeds, on a grid or with a search, and compare them",
     "eval": "evaluate a trained policy on new episodes",
     "play": "show an episode in the terminal, or save it as a GIF",
+    "export": "write the policy of a run as ONNX, TorchScript or a bundle",
     "runs": "list the run folders",
     "compare": "compare groups of runs: curves, final scores, time to a score",
     "envs": "list the environments and their options",

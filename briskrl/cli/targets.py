@@ -16,8 +16,6 @@ from briskrl.envs.registry import ENVS
 from briskrl.training.resolve import env_config_class
 
 if TYPE_CHECKING:
-    from briskrl.core.spec import EnvSpec
-    from briskrl.core.types import Array, Bools
     from briskrl.training.evaluate import Agent
 
 RUNS = Path("runs")
@@ -143,6 +141,7 @@ def load_agent(parsed: ParsedArgs, player: str, seed: int) -> tuple[Agent, str]:
         ConfigError: A player was given for a run, or the environment has no such player.
     """
     from briskrl.training.evaluate import Agent, load_policy
+    from briskrl.training.random_policy import RandomPolicy
 
     if isinstance(parsed.target, Path):
         if player != "auto":
@@ -155,7 +154,7 @@ def load_agent(parsed: ParsedArgs, player: str, seed: int) -> tuple[Agent, str]:
     if player == "auto":
         player = next(iter(players), RANDOM)
     if player == RANDOM:
-        return Agent(RandomPolicy(env, config, seed), env, config), player
+        return Agent(RandomPolicy.of_env(env, config, seed), env, config), player
     if player not in players:
         known = nearest(player, [*players, RANDOM])
         raise ConfigError(f"The environment {env!r} has no player {player!r}. {known}")
@@ -170,49 +169,3 @@ def _target(parser: Parser, argv: list[str]) -> Path | str | None:
         plain = [word for word in words if not word.startswith("-")]
         return find_target(plain[0]) if plain else None
     return find_target(parser.parse_known_args(argv)[0].TARGET)
-
-
-class RandomPolicy:
-    """Takes every legal action with equal probability."""
-
-    restart = None
-
-    def __init__(self, env: str, config: Any, seed: int) -> None:
-        from briskrl.core.rng import Streams
-        from briskrl.envs.make import make_env
-
-        probe = make_env(env, 1, config=config, hold_ended=True)
-        self._action = probe.env_spec.action
-        probe.close()
-        self._rng = Streams(seed)["random player"]
-
-    def fitted(self, spec: EnvSpec) -> RandomPolicy:
-        """Itself: a random player fits every environment of the same action space."""
-        return self
-
-    def act(self, obs: Array, mask: Bools | None) -> Array:
-        """Actions (N,) or (N, D) for observations (N, *obs)."""
-        import numpy as np
-
-        from briskrl.core.spec import BoxSpec, DiscreteSpec, MultiDiscreteSpec
-
-        action, count = self._action, len(obs)
-        if isinstance(action, BoxSpec):
-            # There is no uniform distribution without bounds; a few units are as good as any.
-            low, high = max(action.low, -10.0), min(action.high, 10.0)
-            return self._rng.uniform(low, high, (count, *action.shape)).astype(np.float32)
-        if isinstance(action, MultiDiscreteSpec):
-            return self._rng.integers(0, action.nvec, (count, len(action.nvec)))
-        if mask is None and isinstance(action, DiscreteSpec):
-            return self._rng.integers(0, action.n, count)
-        legal = np.ones((count, action.n), np.bool_) if mask is None else mask
-        # If a row has no legal action, any may be taken.
-        legal = np.where(legal.any(1, keepdims=True), legal, True)
-        weights = self._rng.random(legal.shape) * legal
-        if isinstance(action, DiscreteSpec):
-            best: Array = weights.argmax(1)
-            return best
-        order = np.argsort(-weights, axis=1)[:, : action.k]
-        several: Array = np.full((count, action.k), -1)
-        several[:, : order.shape[1]] = np.where(np.take_along_axis(legal, order, axis=1), order, -1)
-        return several

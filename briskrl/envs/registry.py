@@ -94,6 +94,9 @@ class EnvFamily:
     """Address "module:function" of (env, name) -> Teacher; empty if there are no teachers."""
     teachers: tuple[str, ...] = ()
     """Names that `teacher` knows."""
+    memory: str = ""
+    """Address "module:function" of settings -> an `export.acting.ObservationMemory`, or None; empty
+    if observations depend on nothing but the present. Importing it imports no Numba."""
     member: str = ""
     """Example of a member, the part of a name after the colon; empty if there are no members."""
 
@@ -174,6 +177,7 @@ ENVS.add(
             "sleep": Player("briskrl.envs.cage2.players:sleep_actions", needs=_ALL_ACTIONS),
         },
         suites={"cage2": "briskrl.envs.cage2.suite:score"},
+        memory="briskrl.envs.cage2.blue_memory:blue_memory",
     ),
 )
 _PLANNED = "briskrl.envs.wildfire.players:planned_actions"

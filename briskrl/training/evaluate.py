@@ -19,7 +19,7 @@ from briskrl.core.config import build, settings
 from briskrl.core.errors import ConfigError, RunFolderError, nearest
 from briskrl.core.registry import load_object
 from briskrl.core.rng import derive_seed
-from briskrl.core.spec import ArraySpec, action_from_dict
+from briskrl.core.spec import ActionSpec, ArraySpec, action_from_dict
 from briskrl.core.state_checks import MALFORMED, short, whole
 from briskrl.core.types import JSON, StepBuffers
 from briskrl.envs.base import VecEnv
@@ -75,7 +75,23 @@ class Agent:
     env_config: object
 
 
+@dataclass(frozen=True, slots=True)
+class TrainedAgent:
+    """The agent of a run, with the spaces and the moment of its policy."""
+
+    agent: Agent
+    obs: ArraySpec
+    action: ActionSpec
+    about: dict[str, JSON]
+    """The description of the policy: settings and steps of training."""
+
+
 def load_policy(run_dir: str | Path, *, trust: bool = False) -> Agent:
+    """The newest policy of a run, with its environment; see `load_trained`."""
+    return load_trained(run_dir, trust=trust).agent
+
+
+def load_trained(run_dir: str | Path, *, trust: bool = False) -> TrainedAgent:
     """Load the newest policy of a run, with the environment that it was trained in.
 
     Args:
@@ -91,11 +107,11 @@ def load_policy(run_dir: str | Path, *, trust: bool = False) -> Agent:
     try:
         obs, algo = about["obs"], str(about["algo"])
         shape = tuple(whole({"shape": size}, "shape", LARGEST_SHAPE) for size in obs["shape"])
+        obs_spec = ArraySpec.of(shape, obs["dtype"], obs["low"], obs["high"])
+        action = action_from_dict(about["action"])
+        algo_config: Any = build(algo_config_class(algo), settings(about["algo_config"]))
         policy: Policy = load_object(ALGOS.get(algo).policy)(
-            build(algo_config_class(algo), settings(about["algo_config"])),
-            ArraySpec.of(shape, obs["dtype"], obs["low"], obs["high"]),
-            action_from_dict(about["action"]),
-            state.arrays,
+            algo_config, obs_spec, action, state.arrays
         )
         env = str(about["env"])
         agent = Agent(policy, env, env_config(env, **about["env_config"]))
@@ -109,7 +125,7 @@ def load_policy(run_dir: str | Path, *, trust: bool = False) -> Agent:
         modules_of(agent.env, agent.env_config),
         trust=trust,
     )
-    return agent
+    return TrainedAgent(agent, obs_spec, action, about)
 
 
 def evaluate(

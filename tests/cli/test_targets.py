@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from briskrl.cli.targets import RandomPolicy
 from briskrl.core.types import StepBuffers
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.env import WildfireVecEnv
+from briskrl.training.random_policy import RandomPolicy
 
 
 def test_the_random_player_takes_distinct_legal_actions_of_a_set():
@@ -18,7 +18,7 @@ def test_the_random_player_takes_distinct_legal_actions_of_a_set():
     out = StepBuffers.allocate(env.env_spec, 6)
     env.start(0, out)
     out.mask[0] = np.arange(30) < 3
-    actions = RandomPolicy("wildfire", config, seed=1).act(out.obs, out.mask)
+    actions = RandomPolicy.of_env("wildfire", config, seed=1).act(out.obs, out.mask)
     assert actions.shape == (6, 4)
     assert sorted(actions[0]) == [-1, 0, 1, 2]
     for row, legal in zip(actions[1:], out.mask[1:], strict=True):

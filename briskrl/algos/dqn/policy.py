@@ -44,7 +44,7 @@ class QPolicy:
         load_parameters(self.network, arrays)
         self.network.eval()
         self._compute = Compute(torch.device("cpu"))
-        self._support = support_of(config, self._compute.device)
+        self.support = support_of(config, self._compute.device)
         self._taken = num_taken(action)
 
     def fitted(self, spec: EnvSpec) -> QPolicy:
@@ -54,7 +54,7 @@ class QPolicy:
     def act(self, obs: Array, mask: Bools | None) -> Ints:
         """Greedy actions (N,) or (N, k)."""
         return greedy_actions(
-            self.network, obs, mask, self._support, self._compute, taken=self._taken
+            self.network, obs, mask, self.support, self._compute, taken=self._taken
         )
 
 

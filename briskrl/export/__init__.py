@@ -1,0 +1,1 @@
+"""Trained policies outside training: acting on single observations, ONNX, TorchScript, bundles."""
