@@ -10,8 +10,9 @@ JOBS ?= $(shell nproc)
 train: $(VENV)/.installed
 	$(BIN)/brisk train --config configs/snake_minute.toml
 
+# pytest-xdist can wait forever for a replaced worker; a worker that dies ends the run instead.
 test: $(VENV)/.installed-test
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --max-worker-restart 0
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/pytest -m slow

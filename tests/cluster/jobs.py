@@ -141,8 +141,12 @@ class LeavesChild:
     how: Callable[[], None]
     num_cpus: int = 1
     num_gpus: float = 0.0
+    heeds_sigterm: bool = True
+    """Whether SIGTERM stops it once it has reported."""
 
     def run(self, context: JobContext) -> dict[str, JSON]:
+        if not self.heeds_sigterm:
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         child = os.fork()
         if not child:
             time.sleep(600)

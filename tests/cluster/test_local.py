@@ -104,7 +104,7 @@ def test_a_job_that_was_just_submitted_can_be_cancelled(tmp_path: Path):
 
 def test_a_cancelled_job_that_does_not_stop_is_killed(tmp_path: Path):
     with LocalExecutor(tmp_path, slots=1, cancel_s=0.3) as executor:
-        executor.submit(jobs.LeavesChild("stubborn", jobs.hang))
+        executor.submit(jobs.LeavesChild("stubborn", jobs.hang, heeds_sigterm=False))
         wait_for(executor, JobProgress, "stubborn")
         executor.cancel("stubborn")
         assert executor.wait(PATIENCE_S) == JobCancelled("stubborn")
@@ -206,7 +206,7 @@ def test_a_second_signal_while_closing_ends_everything_at_once(tmp_path: Path):
         raise Interrupted
 
     executor = LocalExecutor(tmp_path, slots=1)
-    executor.submit(jobs.LeavesChild("stubborn", jobs.hang))
+    executor.submit(jobs.LeavesChild("stubborn", jobs.hang, heeds_sigterm=False))
     executor.submit(jobs.Square("waits"))
     wait_for(executor, JobProgress, "stubborn")
     worker = tree(os.getpid())[1:]
@@ -216,6 +216,8 @@ def test_a_second_signal_while_closing_ends_everything_at_once(tmp_path: Path):
         with pytest.raises(Interrupted):
             executor.close()
     finally:
+        # A signal that comes later would end the whole suite.
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     wait_until(lambda: not any(map(is_running, worker)))
     assert {executor.wait(), executor.wait()} == {JobCancelled("stubborn"), JobCancelled("waits")}
