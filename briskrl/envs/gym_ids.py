@@ -50,6 +50,7 @@ GYM_IDS = (
     GymId("CartPole-v1", "cartpole", "CartPole", {}, alias="BriskCartPole-v1"),
     _cage2("Cage2-v0", "current"),
     _cage2("Cage2-competition-v0", "competition"),
+    GymId("OrderedVisit-v0", "ordered_visit", "OrderedVisit", {}),
     _wildfire("FuelBreak20-v0", 20),
     _wildfire("FuelBreak40-v0", 40),
     _wildfire("FuelBreakLandfire50-v0", 50, source="landfire"),

@@ -211,6 +211,16 @@ ENVS.add(
     ),
 )
 ENVS.add(
+    "ordered-visit",
+    EnvFamily(
+        name="ordered-visit",
+        summary="A grid whose regions have to be visited in a hidden order, compiled",
+        config="briskrl.envs.ordered_visit.config:OrderedVisitConfig",
+        factory="briskrl.envs.ordered_visit.env:build",
+        players={"nearest": Player("briskrl.envs.ordered_visit.players:Nearest")},
+    ),
+)
+ENVS.add(
     "gym",
     EnvFamily(
         name="gym",

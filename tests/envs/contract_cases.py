@@ -14,6 +14,7 @@ from briskrl.envs.cage2.config import Cage2Config
 from briskrl.envs.cartpole.config import CartPoleConfig
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.make import make_env
+from briskrl.envs.ordered_visit.config import OrderedVisitConfig
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.workflow.config import WorkflowEnvConfig
@@ -43,6 +44,11 @@ def snake(label: str, **settings: Any) -> Case:
 
 def cage2(label: str, **settings: Any) -> Case:
     return Case(f"cage2-{label}", "cage2", Cage2Config(**settings))
+
+
+def ordered_visit(label: str, **settings: Any) -> Case:
+    settings = {"side": 8, "regions": 3, "region_size": 2, "max_steps": 25} | settings
+    return Case(f"ordered-visit-{label}", "ordered-visit", OrderedVisitConfig(**settings))
 
 
 def workflow(label: str, settings: dict[str, Any], **options: Any) -> Case:
@@ -104,6 +110,16 @@ CASES = [
         {"actions": "reduced", "mask": "useful", "start_compromised": 4, "frames": 2},
         encoding="pairwise",
         require=("op_server>user",),
+    ),
+    ordered_visit("small"),
+    ordered_visit("large", side=20, regions=4, region_size=4),
+    Case(
+        "workflow-ordered-visit",
+        "workflow:ordered-visit",
+        WorkflowEnvConfig(
+            task_config={"side": 7, "regions": 3, "region_size": 2, "max_steps": 30},
+            encoding="rank",
+        ),
     ),
     wildfire("delta", budget_frac=0.2),
     wildfire("several-cells", cells_per_step=3, budget_frac=0.25, fires="fresh", n_settlements=1),

@@ -11,6 +11,7 @@ from briskrl.core.errors import InvalidStateError
 from briskrl.core.types import StepBuffers
 from briskrl.envs.cage2.kernels import layout as cage2
 from briskrl.envs.cartpole.kernels import step as cartpole
+from briskrl.envs.ordered_visit.kernels import step as ordered_visit
 from briskrl.envs.snake.env import SnakeVecEnv
 from briskrl.envs.snake.kernels import board as snake
 from briskrl.envs.wildfire.kernels import layout as wildfire
@@ -51,6 +52,15 @@ SNAKE = [
     (np.uint64, snake.ROW_SCALARS, 1, "padding"),
     (np.float64, snake.RETURN, np.nan, "return"),
 ]
+ORDERED_VISIT = [
+    (np.int16, ordered_visit.X, 8, "position"),
+    (np.int16, ordered_visit.Y, -1, "position"),
+    (np.int16, ordered_visit.VISITED, 8, "visited"),
+    (np.int32, ordered_visit.STEPS, -1, "steps"),
+    (np.float64, ordered_visit.TOTAL, np.inf, "return"),
+    (np.uint64, ordered_visit.WALLS + 2, 1 << 8, "walls"),
+    (np.uint64, ordered_visit.WALLS + 4, 255, "inside a wall"),
+]
 CARTPOLE = [
     (np.float64, cartpole.X, np.nan, "position"),
     (np.float64, cartpole.SPIN, np.inf, "position"),
@@ -77,7 +87,13 @@ WILDFIRE = [
     (np.int32, 2 * wildfire.ROW_SCALARS + 1, 2, "weather"),
     (np.float64, wildfire.LOSS, np.inf, "mean loss"),
 ]
-PLANTED = {"snake": SNAKE, "cartpole": CARTPOLE, "cage2": CAGE2, "wildfire": WILDFIRE}
+PLANTED = {
+    "snake": SNAKE,
+    "cartpole": CARTPOLE,
+    "cage2": CAGE2,
+    "wildfire": WILDFIRE,
+    "ordered-visit": ORDERED_VISIT,
+}
 PLACES = [(name, *row) for name, rows in PLANTED.items() for row in rows]
 
 

@@ -27,6 +27,7 @@ class BuiltInTask:
 
 TASKS = {
     "cage2": BuiltInTask("briskrl.envs.cage2.workflow_task:Cage2Task", alignment_lambda=30.0),
+    "ordered-visit": BuiltInTask("briskrl.envs.ordered_visit.workflow_task:OrderedVisitTask"),
 }
 """Built-in tasks by the name of their environment."""
 
