@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from briskrl.algos.base import Policy
 from briskrl.algos.dqn.policy import QPolicy, action_values
 from briskrl.algos.ppo.policy import StochasticPolicy
+from briskrl.algos.pqn.policy import PQNPolicy
 from briskrl.core.errors import ConfigError
 from briskrl.core.types import Floats
 from briskrl.export.lowering import Lowered, lower_actor, lower_q_network
@@ -72,6 +73,8 @@ def network_of(policy: Policy) -> TrainedNetwork:
     if isinstance(policy, StochasticPolicy):
         kind: Kind = "gaussian" if policy.distribution.continuous else "logits"
         return TrainedNetwork(ActorScores(policy.network), kind)
+    if isinstance(policy, PQNPolicy):
+        return TrainedNetwork(ValueScores(policy.network, None), "values")
     if isinstance(policy, QPolicy):
         return TrainedNetwork(ValueScores(policy.network, policy.support), "values")
     raise ConfigError(

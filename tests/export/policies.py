@@ -10,6 +10,8 @@ from briskrl.algos.dqn.config import DQN_PRESETS, DQNConfig
 from briskrl.algos.dqn.policy import QPolicy, num_actions, value_network
 from briskrl.algos.ppo.config import PPO_PRESETS, PPOConfig
 from briskrl.algos.ppo.policy import StochasticPolicy, policy_network
+from briskrl.algos.pqn.config import PQNConfig
+from briskrl.algos.pqn.policy import PQNPolicy, pqn_network
 from briskrl.core.config import to_dict
 from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, MultiDiscreteSpec, SubsetSpec
 from briskrl.envs.cartpole.config import CartPoleConfig
@@ -33,6 +35,8 @@ CASES = {
     "qr-dqn fcn": ("qr-dqn", PLANES, CELLS, {"dueling": True}),
     "layer norm": ("double-dqn", VECTOR, DISCRETE, {"layer_norm": True}),
     "layer norm cnn": ("qr-dqn", BYTES, DISCRETE, {"layer_norm": True}),
+    "pqn": ("pqn", VECTOR, DISCRETE, {"normalize_obs": True}),
+    "pqn cnn": ("pqn", BYTES, DISCRETE, {}),
     "ppo several": ("ppo", VECTOR, SEVERAL, {}),
     "ppo subset": ("ppo", PLANES, SUBSET, {}),
     "dqn subset": ("dqn", PLANES, SUBSET, {}),
@@ -53,6 +57,10 @@ def random_policy(name: str, seed: int = 0) -> TrainedAgent:
         config = DQNConfig(**{**SMALL, **DQN_PRESETS[preset], **options})
         network = value_network(config, obs, num_actions(action), generator)
         build = QPolicy
+    elif preset == "pqn":
+        config = PQNConfig(**SMALL, **options)
+        network = pqn_network(config, obs, num_actions(action), generator)
+        build = PQNPolicy
     else:
         config = PPOConfig(**{**SMALL, **PPO_PRESETS[preset], **options})
         network = policy_network(config, obs, distribution_of(action), generator)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from briskrl.algos.registry import ALGOS
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import BoxSpec, MultiDiscreteSpec
 from briskrl.export import bundle
@@ -23,6 +24,10 @@ from briskrl.export.verify import (
 from tests.export.policies import CASES, random_observations, random_policy
 
 COUNT = 200
+
+
+def test_every_algorithm_is_among_the_cases():
+    assert {preset for preset, *_ in CASES.values()} == set(ALGOS)
 
 
 @pytest.fixture(params=CASES)
