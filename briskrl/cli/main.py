@@ -21,6 +21,7 @@ COMMANDS = {
     "train": "train an agent",
     "resume": "continue a stopped run, bit-identical to one that never stopped",
     "sweep": "train with many settings or seeds, on a grid or with a search, and compare them",
+    "workflow": "train policies that obey an order of incidents, and find the best order",
     "eval": "evaluate a trained policy on new episodes",
     "play": "show an episode in the terminal, or save it as a GIF",
     "export": "write the policy of a run as ONNX, TorchScript or a bundle",

@@ -182,7 +182,16 @@ def _write_outcome(outcome: Outcome, reporter: WorkflowReporter) -> Outcome:
     path = outcome.info.folder / BEST_JSON
     with storage_errors(f"write {path}"):
         replace_file(path, json_bytes(plain(outcome.as_json())))
-    return with_files(outcome, [path])
+    files = [path]
+    # Imported at the end only, because it imports matplotlib.
+    from briskrl.workflows.run.report import write_report
+
+    try:
+        files += write_report([outcome])
+    except BriskError as error:
+        # The run itself is done, and its results are in the ledger.
+        reporter.on_note(f"The report could not be written: {error}")
+    return with_files(outcome, files)
 
 
 def _remove_unless_begun(folder: Path) -> None:
