@@ -9,7 +9,7 @@ from typing import Any
 
 from briskrl.algos.ppo.config import PPOConfig
 from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer, flag_name
-from briskrl.core.config import Setting, field_hints, settings
+from briskrl.core.config import Setting, Settings, field_hints, settings
 from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import ConfigError
 from briskrl.envs.registry import ENVS
@@ -19,6 +19,8 @@ from briskrl.workflows.run.config import PPO_DEFAULTS, WorkflowConfig
 from briskrl.workflows.run.presets import PRESETS, find_preset
 from briskrl.workflows.run.stop_config import StopConfig
 
+OWN = "own"
+"""Section of the command's own flags."""
 TASK = "task_config"
 """Section of the flags of the environment itself."""
 HIDDEN = {
@@ -37,19 +39,30 @@ class Parsed:
     layers: list[Layer]
     args: argparse.Namespace
     task: str
+    own: Settings
+    """Settings of the command's own config class."""
 
 
-def parse_run(parser: Parser, argv: Sequence[str], *, skip: Sequence[str] = ()) -> Parsed:
+def parse_run(
+    parser: Parser,
+    argv: Sequence[str],
+    *,
+    own: type | None = None,
+    skip: Sequence[str] = (),
+) -> Parsed:
     """Parse the settings of a run.
 
     Args:
         parser: A parser that has the command's own flags already.
         argv: The arguments after the command's name.
+        own: Config class of the command's own flags.
         skip: Fields of WorkflowConfig without a flag.
 
     Raises:
         BriskError: A flag, key, name or value is invalid.
     """
+    if own is not None:
+        add_flags(parser, own, section=OWN)
     _add_common(parser)
     words = [word for word in argv if word not in ("-h", "--help")]
     early, _ = parser.parse_known_args(words)
@@ -57,6 +70,8 @@ def parse_run(parser: Parser, argv: Sequence[str], *, skip: Sequence[str] = ()) 
     presets = [_layer_of(find_preset(early.preset))] if early.preset else []
     task = early.task or _last([*presets, *files], "task") or WorkflowConfig().task
     classes = _add_run_flags(parser, task, skip)
+    if own is not None:
+        classes[OWN] = own
     args = parser.parse(list(argv))
     flags = flag_layer(args, classes)
     _move_task_settings(flags)
@@ -67,7 +82,8 @@ def parse_run(parser: Parser, argv: Sequence[str], *, skip: Sequence[str] = ()) 
     if args.task_module is not None:
         table = flags.tables.setdefault("env_config", {})
         table["task"] = Setting(args.task_module, "--task-module")
-    return Parsed([*presets, *files, flags], args, task)
+    given = flags.tables.pop(OWN, {})
+    return Parsed([*presets, *files, flags], args, task, given)
 
 
 def _add_common(parser: Parser) -> None:
@@ -106,7 +122,7 @@ def _add_common(parser: Parser) -> None:
 
 def _add_run_flags(parser: Parser, task: str, skip: Sequence[str]) -> dict[str, type]:
     """Flags of everything that can be set; returns the classes by section."""
-    inner = ENVS.get(task).load_config()
+    inner: Any = ENVS.get(task).load_config()
     taken = set(parser._option_string_actions) | {flag_name(name) for name in skip}
     classes: dict[str, type] = {}
     sections: tuple[tuple[str, str, type, Mapping[str, Any] | None], ...] = (

@@ -18,6 +18,7 @@ from briskrl.core.errors import ConfigError
 from briskrl.core.format import format_columns, format_figures
 
 if TYPE_CHECKING:
+    from briskrl.orders.space import WorkflowSpace
     from briskrl.workflows.run.evaluation_plan import Evaluated
     from briskrl.workflows.run.setup import RunSetup
 
@@ -68,7 +69,8 @@ def evaluate(argv: list[str]) -> int:
     flags = build(EvalFlags, flag_layer(args, {"": EvalFlags}).values)
     folder = find_workflow_run(args.RUN)
     from briskrl.training.evaluate import load_policy
-    from briskrl.workflows.run.evaluation import evaluate_workflows, policy_player
+    from briskrl.training.workflow_players import PolicyPlayer
+    from briskrl.workflows.run.evaluation import evaluate_workflows
     from briskrl.workflows.run.policies import find_policy
     from briskrl.workflows.run.presets import find_suite
     from briskrl.workflows.run.run import read_outcome
@@ -83,8 +85,8 @@ def evaluate(argv: list[str]) -> int:
         plan = replace(plan, scenarios=find_suite(setup.config.task, flags.suite))
     if flags.seed is not None:
         plan = replace(plan, seed=flags.seed)
-    player = policy_player(agent.policy, greedy=plan.greedy)
-    (one,) = evaluate_workflows(player, setup.env, setup.config.env_config, plan)
+    player = PolicyPlayer(agent.policy, stochastic=not plan.greedy)
+    (one,) = evaluate_workflows(player, setup.config.task, setup.config.env_config, plan)
     facts = {
         "run_dir": str(folder),
         "policy": str(found.folder),
@@ -103,12 +105,9 @@ def evaluate(argv: list[str]) -> int:
 def baseline(argv: list[str]) -> int:
     """Play or train a baseline."""
     parser = Parser("brisk workflow baseline", "Play or train a baseline for workflows.", EXAMPLES)
-    add_flags(parser, BaselineFlags, section="baseline")
     skip = ("sweep_episodes", "finetune", "plain_ppo")
-    parsed = parse_run(parser, argv, skip=skip)
-    own = [layer.tables.pop("baseline", {}) for layer in parsed.layers]
-    given = {name: setting for part in own for name, setting in part.items()}
-    flags = build(BaselineFlags, given)
+    parsed = parse_run(parser, argv, own=BaselineFlags, skip=skip)
+    flags = build(BaselineFlags, parsed.own)
     from briskrl.workflows.run.folder import resolve_config
     from briskrl.workflows.run.setup import make_setup
 
@@ -117,7 +116,7 @@ def baseline(argv: list[str]) -> int:
     if flags.kind == "ppo":
         if flags.workflow is not None:
             raise ConfigError("Plain PPO knows no workflows; leave out --workflow.")
-        if "episodes" in given:
+        if "episodes" in parsed.own:
             config = replace(config, final_eval_episodes=flags.episodes)
         return start(
             replace(config, warm_start="none", base_episodes=None),
@@ -139,19 +138,19 @@ def baseline(argv: list[str]) -> int:
 
 
 def _play_baseline(setup: RunSetup, flags: BaselineFlags, *, as_json: bool) -> list[Evaluated]:
-    from briskrl.workflows.run.evaluation import baseline_player, evaluate_workflows
+    from briskrl.training.workflow_players import OraclePlayer, RandomPlayer
+    from briskrl.workflows.run.evaluation import evaluate_workflows
 
     space = setup.space
     if flags.workflow is not None:
         ids = [space.parse(flags.workflow).id]
     else:
-        ids = [flow.id for flow in space.named.values()] or [
-            space.workflow(space.orders_at(_first())[0].tolist()).id
-        ]
+        some = [space.workflow(order) for order in _first_orders(space, 1)]
+        ids = [flow.id for flow in space.named.values() or some]
     plan = setup.evaluation(ids, stage="closing", episodes=flags.episodes)
     print(f"playing {len(ids)} workflows ...", file=progress_stream(as_json=as_json), flush=True)
-    player = baseline_player("random" if flags.kind == "random" else "greedy")
-    return evaluate_workflows(player, setup.env, setup.config.env_config, plan)
+    player = RandomPlayer() if flags.kind == "random" else OraclePlayer()
+    return evaluate_workflows(player, setup.config.task, setup.config.env_config, plan)
 
 
 def list_workflows(argv: list[str]) -> int:
@@ -166,7 +165,7 @@ def list_workflows(argv: list[str]) -> int:
     names = {flow.id: name for name, flow in space.named.items()}
     shown = [space.workflow(order) for order in _first_orders(space)]
     if parsed.args.json:
-        rows = [{"id": f.id, "workflow": str(f), "name": names.get(f.id)} for f in shown]
+        listed = [{"id": f.id, "workflow": str(f), "name": names.get(f.id)} for f in shown]
         print_json(
             {
                 "task": config.task,
@@ -174,7 +173,7 @@ def list_workflows(argv: list[str]) -> int:
                 "constraints": list(space.require),
                 "size": space.size,
                 "named": {name: flow.id for name, flow in space.named.items()},
-                "workflows": rows,
+                "workflows": listed,
             }
         )
         return 0
@@ -221,18 +220,10 @@ def report(argv: list[str]) -> int:
     return 0
 
 
-def _first() -> Any:
+def _first_orders(space: WorkflowSpace, most: int = _MOST_LISTED) -> Sequence[Sequence[int]]:
     import numpy as np
 
-    return np.zeros(1, np.int64)
-
-
-def _first_orders(space: Any) -> Sequence[Sequence[int]]:
-    import numpy as np
-
-    found: Sequence[Sequence[int]] = space.orders_at(
-        np.arange(min(space.size, _MOST_LISTED))
-    ).tolist()
+    found: Sequence[Sequence[int]] = space.orders_at(np.arange(min(space.size, most))).tolist()
     return found
 
 

@@ -6,6 +6,7 @@ returns can be compared pair by pair. Policies do not learn, and returns contain
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import nan, sqrt
 from typing import Self
@@ -142,17 +143,24 @@ class WorkflowEvaluator:
         """The workflows that can be evaluated."""
 
     def evaluate(
-        self, player: WorkflowPlayer, workflow: Workflow, *, episodes: int, seed: int
+        self,
+        player: WorkflowPlayer,
+        workflow: Workflow,
+        *,
+        episodes: int,
+        seed: int,
+        after_step: Callable[[], None] = lambda: None,
     ) -> WorkflowEvaluation:
         """Play `episodes` episodes under a workflow, the first one of every environment.
 
-        Taking the episodes that end first would favor short ones.
+        Taking the episodes that end first would favor short ones. `after_step` is called after
+        every step of all environments.
         """
         waves, base = [], derive_seed(seed, "evaluate")
         with one_thread():
             for first in range(0, episodes, self._env.num_envs):
                 rng = np.random.default_rng(derive_seed(seed, f"actions from {first}"))
-                found = self._first_episodes(player, workflow, base + first, rng)
+                found = self._first_episodes(player, workflow, base + first, rng, after_step)
                 found.env[:] += first
                 waves.append(found)
         records = ComplianceRecords.concatenate(waves).of(slice(episodes))
@@ -169,7 +177,12 @@ class WorkflowEvaluator:
         self.close()
 
     def _first_episodes(
-        self, player: WorkflowPlayer, workflow: Workflow, seed: int, rng: np.random.Generator
+        self,
+        player: WorkflowPlayer,
+        workflow: Workflow,
+        seed: int,
+        rng: np.random.Generator,
+        after_step: Callable[[], None],
     ) -> ComplianceRecords:
         """Records of the first episode of every environment, by environment."""
         env, buffers = self._env, self._buffers
@@ -187,6 +200,7 @@ class WorkflowEvaluator:
                 ended = env.drain_compliance()
                 found.append(ended.of(missing[ended.env]))
                 missing[ended.env] = False
+            after_step()
         records = ComplianceRecords.concatenate(found)
         return records.of(np.argsort(records.env))
 

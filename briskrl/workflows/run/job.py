@@ -35,13 +35,16 @@ from briskrl.training.storage.line_files import plain
 from briskrl.training.storage.lock import FolderLockedError
 from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.storage.training_times import CLOCKS, read_metrics
-from briskrl.workflows.run.evaluation import Player, evaluate_workflows, policy_player
+from briskrl.training.workflow_players import PolicyPlayer, WorkflowPlayer
+from briskrl.workflows.run.evaluation import evaluate_workflows
 from briskrl.workflows.run.evaluation_plan import Evaluated, EvaluationPlan
 from briskrl.workflows.run.stop_rules import judge_gate
 from briskrl.workflows.run.trainer import STATE, ConditionedTrainer, Update
 from briskrl.workflows.run.trainer_config import Course
 from briskrl.workflows.run.weights import Start, policy_of, save_weights
 
+PREFIX = "workflow:"
+"""Of the names of environments with workflows."""
 _LOCK_TRIES = 30
 """Seconds to wait for the process of a lost attempt, which the system may still be ending."""
 
@@ -100,7 +103,7 @@ class WorkflowJob:
         evaluations: list[JSON] = []
         if self.evaluation is not None:
             policy = load_policy(context.folder, trust=True).policy
-            player = policy_player(policy, greedy=self.evaluation.greedy)
+            player = PolicyPlayer(policy, stochastic=not self.evaluation.greedy)
             found = _evaluate(player, self.config, self.evaluation, context)
             evaluations = [one.as_json() for one in found]
         return {
@@ -189,7 +192,7 @@ class EvaluationJob:
         begin, cpu = perf_counter(), process_time()
         found: list[Evaluated] = []
         for data, plan in zip(self.policies, self.plans, strict=True):
-            player = policy_player(policy_of(self.config, data), greedy=plan.greedy)
+            player = PolicyPlayer(policy_of(self.config, data), stochastic=not plan.greedy)
             found += _evaluate(player, self.config, plan, context)
         return {
             "evaluations": [one.as_json() for one in found],
@@ -261,7 +264,7 @@ def _digest(config: TrainConfig, content: JSON) -> str:
 
 
 def _evaluate(
-    player: Player, config: TrainConfig, plan: EvaluationPlan, context: JobContext
+    player: WorkflowPlayer, config: TrainConfig, plan: EvaluationPlan, context: JobContext
 ) -> list[Evaluated]:
     alive = LifeSigns(context.report)
 
@@ -270,7 +273,8 @@ def _evaluate(
         if context.should_stop is not None and context.should_stop():
             raise JobStopped
 
-    return evaluate_workflows(player, config.env, config.env_config, plan, after_step=after_step)
+    task = config.env.removeprefix(PREFIX)
+    return evaluate_workflows(player, task, config.env_config, plan, after_step=after_step)
 
 
 def _put_config(folder: Path, config: TrainConfig) -> RunDir:
