@@ -15,7 +15,7 @@ from briskrl.core.format import strip_control_chars
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b7280")
 """Colors of curves in order; distinct with any kind of color vision (Okabe and Ito 2008)."""

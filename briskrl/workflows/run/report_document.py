@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from briskrl.core.format import strip_control_chars
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from briskrl.plots.style import Figure
 
 _STYLE = """\
 :root { --ink: #1c2430; --soft: #5c6675; --line: #d9dde3; --wall: #2060b0; --cpu: #e07b00;
