@@ -9,7 +9,7 @@ for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -18,8 +18,10 @@ from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.ppo.config import PPOConfig
 from briskrl.algos.pqn.config import PQNConfig
 from briskrl.nets.actor_critic import ActorCritic
-from briskrl.nets.bodies import Body, FCNBody, MLPBody
+from briskrl.nets.bodies import FCNBody, MLPBody
+from briskrl.nets.body_choice import Body
 from briskrl.nets.heads import BoardHead, CellHead
+from briskrl.nets.image_bodies import Convolutions, MultiInputBody
 from briskrl.nets.q_network import QNetwork
 
 
@@ -107,12 +109,23 @@ def body_cost(body: Body) -> Cost:
     """One row through a body, whose first layer needs no gradient of its inputs."""
     if isinstance(body, MLPBody):
         return _chain(dense_cost(layer) for layer in body.linears)
-    convolutions = [layer for layer in body.modules() if isinstance(layer, nn.Conv2d)]
     if isinstance(body, FCNBody):
+        convolutions = [layer for layer in body.modules() if isinstance(layer, nn.Conv2d)]
         return _chain(_cost(layer.weight.numel() * body.cells) for layer in convolutions)
-    cells = body.mlp.linears[0].in_features // convolutions[-1].out_channels
-    layers = [_cost(layer.weight.numel() * cells) for layer in convolutions]
-    return _chain(layers + [dense_cost(layer) for layer in body.mlp.linears])
+    dense = [dense_cost(layer) for layer in body.mlp.linears]
+    if isinstance(body, MultiInputBody):
+        encoders = [encoder for encoder in body.encoders if isinstance(encoder, Convolutions)]
+        images = [_chain(_convolution_costs(encoder.layers, encoder.cells)) for encoder in encoders]
+        return sum(dense, sum(images, Cost()))
+    return _chain(_convolution_costs(body.convolutions, body.cells) + dense)
+
+
+def _convolution_costs(layers: nn.ModuleList, cells: Sequence[int]) -> list[Cost]:
+    costs = []
+    for layer, size in zip(layers, cells, strict=True):
+        assert isinstance(layer, nn.Conv2d)
+        costs.append(_cost(layer.weight.numel() * size))
+    return costs
 
 
 def head_cost(head: nn.Module, body: Body) -> Cost:

@@ -10,6 +10,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+LARGEST_SIZE = 1 << 20
+"""Numbers of an observation along one axis, in files that others may have written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """An image of bytes that is a slice of a vector."""
+
+    name: str
+    """Its key in the observation, as in "camera" or "robot.camera"."""
+    shape: tuple[int, int, int]
+    """(C, H, W)"""
+    start: int
+    """Index of its first element."""
+
+    @property
+    def place(self) -> slice:
+        """Its elements."""
+        return slice(self.start, self.start + prod(self.shape))
+
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
@@ -19,11 +39,21 @@ class ArraySpec:
     dtype: np.dtype[np.generic]
     low: float
     high: float
+    images: tuple[ImagePart, ...] = ()
+    """What is known to be a picture: the array itself if it has three dimensions, or slices of a
+    vector, for observations with several parts."""
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], dtype: DTypeLike, low: float, high: float) -> ArraySpec:
+    def of(
+        cls,
+        shape: tuple[int, ...],
+        dtype: DTypeLike,
+        low: float,
+        high: float,
+        images: tuple[ImagePart, ...] = (),
+    ) -> ArraySpec:
         """Build a spec from anything NumPy accepts as a dtype."""
-        return cls(shape, np.dtype(dtype), low, high)
+        return cls(shape, np.dtype(dtype), low, high, images)
 
     @property
     def size(self) -> int:
@@ -71,6 +101,40 @@ class BoxSpec:
     """The highest bound of any element."""
 
 
+def obs_to_dict(obs: ArraySpec) -> dict[str, Any]:
+    """The spec of observations as plain data that JSON can hold."""
+    data = {"shape": list(obs.shape), "dtype": obs.dtype.name, "low": obs.low, "high": obs.high}
+    if obs.images:
+        data["images"] = [
+            {"name": part.name, "shape": list(part.shape), "start": part.start}
+            for part in obs.images
+        ]
+    return data
+
+
+def obs_from_dict(data: Mapping[str, Any]) -> ArraySpec:
+    """The spec of what `obs_to_dict` returned.
+
+    Raises:
+        ValueError: It is no such spec.
+    """
+    shape = _sizes(data["shape"])
+    images = []
+    for part in data.get("images", ()):
+        planes, height, width = _sizes(part["shape"])
+        (start,) = _sizes([part["start"]])
+        images.append(ImagePart(str(part["name"]), (planes, height, width), start))
+        if images[-1].place.stop > prod(shape) or len(shape) not in (1, 3):
+            raise ValueError("an image is outside of its observation")
+    return ArraySpec.of(shape, data["dtype"], data["low"], data["high"], tuple(images))
+
+
+def _sizes(values: Any) -> tuple[int, ...]:
+    if not all(type(value) is int and 0 <= value <= LARGEST_SIZE for value in values):
+        raise ValueError(f"{values} are no sizes of observations")
+    return tuple(values)
+
+
 ActionSpec = DiscreteSpec | MultiDiscreteSpec | SubsetSpec | BoxSpec
 
 _ACTION_KINDS = {
@@ -110,6 +174,8 @@ class EnvSpec:
     code_words: int = 0
     """64-bit words of an observation's code, from which a codec rebuilds it; 0 without codes.
     Environments with codes never truncate episodes."""
+    left_out: tuple[str, ...] = ()
+    """Members of the environment's observations that `obs` does not hold, because they are text."""
 
     @property
     def mask_width(self) -> int:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from briskrl.core.spec import ArraySpec
-from briskrl.nets.bodies import Body, BodyOptions, FCNBody, InputScaling, ResidualBlock, build_body
+from briskrl.nets.bodies import BodyOptions, FCNBody, InputScaling, ResidualBlock
+from briskrl.nets.body_choice import Body, build_body
 from briskrl.nets.heads import BoardHead, CellHead
 
 _HIDDEN_GAIN = 2**0.5

@@ -1,4 +1,6 @@
-"""Network bodies, which map observations to features, and the scaling of their inputs.
+"""Dense and fully convolutional bodies, which map observations to features; input scaling.
+
+Bodies for pictures are in `image_bodies`, the choice of a body in `body_choice`.
 
 The features of a fully convolutional body are (B, C, H, W) with the channels last in memory: on a
 CPU such convolutions are a fifth faster to train, and the head is one matrix product.
@@ -15,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec
 from briskrl.core.types import Array
 
@@ -23,9 +24,6 @@ Activation = Literal["relu", "tanh"]
 
 ACTIVATE_IN_PLACE = {"relu": torch.relu_, "tanh": torch.tanh_}
 
-CNN_CHANNELS = (16, 32)
-FCN_CHANNELS = (16,) * 6
-"""Defaults of the convolutional bodies."""
 
 DILATIONS = (1, 2, 4, 8)
 """Of successive blocks of a fully convolutional body: few blocks then cover a whole board."""
@@ -38,7 +36,7 @@ MAX_DEVIATIONS = 10.0
 class BodyOptions:
     """The architecture of a body."""
 
-    kind: Literal["auto", "mlp", "cnn", "fcn"]
+    kind: Literal["auto", "mlp", "cnn", "nature", "fcn"]
     widths: Sequence[int]
     channels: Sequence[int] | None
     """Of the convolutions; None for the default."""
@@ -48,19 +46,26 @@ class BodyOptions:
 
 
 class InputScaling(nn.Module):
-    """Converts observations to float32: bytes scaled to 0..1, or standardized.
+    """Converts observations to float32: bytes of images scaled to 0..1, or standardized.
 
     Standardization starts as the identity; `set_moments` changes it.
     """
 
     mean: Tensor
     scale: Tensor
+    byte_scale: Tensor
 
     def __init__(self, obs: ArraySpec, *, standardize: bool = False) -> None:
         super().__init__()
         self.standardize = standardize
-        self.scales_bytes = obs.dtype == np.uint8 and not standardize
-        self.plain = obs.dtype == np.float32 and not standardize
+        self.scales_parts = bool(obs.images) and len(obs.shape) == 1 and not standardize
+        self.scales_bytes = obs.dtype == np.uint8 and not standardize and not self.scales_parts
+        self.plain = obs.dtype == np.float32 and not standardize and not self.scales_parts
+        if self.scales_parts:
+            byte_scale = torch.ones(obs.shape)
+            for image in obs.images:
+                byte_scale[image.place] = 1 / 255
+            self.register_buffer("byte_scale", byte_scale)
         if standardize:
             self.register_buffer("mean", torch.zeros(obs.shape))
             self.register_buffer("scale", torch.ones(obs.shape))
@@ -71,6 +76,8 @@ class InputScaling(nn.Module):
             return obs
         if self.scales_bytes:
             return obs.to(torch.float32).mul_(1 / 255)
+        if self.scales_parts:
+            return obs.to(torch.float32) * self.byte_scale
         if not self.standardize:
             return obs.to(torch.float32)
         centered = obs.to(torch.float32) - self.mean
@@ -113,44 +120,6 @@ class MLPBody(nn.Module):
             hidden = layer(hidden)
             hidden = activate(self.norms[k](hidden) if len(self.norms) else hidden)
         return hidden
-
-
-class CNNBody(nn.Module):
-    """3x3 convolutions that keep the board's size, then fully connected layers.
-
-    Boards are small and every cell matters, so nothing is pooled or strided away.
-    """
-
-    def __init__(
-        self,
-        shape: tuple[int, int, int],
-        channels: Sequence[int],
-        widths: Sequence[int],
-        activation: Activation = "relu",
-        *,
-        layer_norm: bool = False,
-    ) -> None:
-        super().__init__()
-        planes, height, width = shape
-        sizes = [planes, *channels]
-        self.convolutions = nn.ModuleList(
-            nn.Conv2d(before, after, 3, padding=1) for before, after in pairwise(sizes)
-        )
-        # One group is a layer normalization over all channels and cells, with a gain per channel.
-        self.norms = nn.ModuleList(nn.GroupNorm(1, after) for after in channels if layer_norm)
-        inputs = sizes[-1] * height * width
-        self.mlp = MLPBody(inputs, widths, activation, layer_norm=layer_norm)
-        self.features = self.mlp.features
-
-    def forward(self, obs: Tensor) -> Tensor:
-        """(B, C, H, W) -> (B, features)."""
-        activate = ACTIVATE_IN_PLACE[self.mlp.activation]
-        hidden = obs
-        for k, convolution in enumerate(self.convolutions):
-            hidden = convolution(hidden)
-            hidden = activate(self.norms[k](hidden) if len(self.norms) else hidden)
-        features: Tensor = self.mlp(hidden)
-        return features
 
 
 class FCNBody(nn.Module):
@@ -201,51 +170,3 @@ class ResidualBlock(nn.Module):
         """(B, before, H, W) -> (B, after, H, W)."""
         added: Tensor = ACTIVATE_IN_PLACE[self.activation](self.convolution(hidden))
         return added + (hidden if self.around is None else self.around(hidden))
-
-
-Body = MLPBody | CNNBody | FCNBody
-
-
-def build_body(obs: ArraySpec, options: BodyOptions, outputs: int) -> Body:
-    """The body for these observations; the caller draws its weights.
-
-    Args:
-        obs: The observations.
-        options: The architecture; auto means an fcn where there is one output per cell, a cnn for
-            other planes, and an mlp for vectors.
-        outputs: The number of outputs of its head.
-
-    Raises:
-        ConfigError: The requested body does not fit the observations or the outputs.
-    """
-    kind, norm = _kind(obs, options.kind, outputs), options.layer_norm
-    if kind == "mlp":
-        return MLPBody(obs.size, options.widths, options.activation, layer_norm=norm)
-    planes, height, width = obs.shape
-    shape = (planes, height, width)
-    if kind == "fcn":
-        if norm:
-            raise ConfigError("A fcn body has no layer normalization. Use --body cnn or mlp.")
-        return FCNBody(shape, options.channels or FCN_CHANNELS, options.activation)
-    channels = options.channels or CNN_CHANNELS
-    return CNNBody(shape, channels, options.widths, options.activation, layer_norm=norm)
-
-
-def _kind(
-    obs: ArraySpec, asked: Literal["auto", "mlp", "cnn", "fcn"], outputs: int
-) -> Literal["mlp", "cnn", "fcn"]:
-    planes = len(obs.shape) == 3
-    per_cell = planes and outputs == obs.shape[1] * obs.shape[2]
-    if asked == "auto":
-        return "fcn" if per_cell else "cnn" if planes else "mlp"
-    if asked != "mlp" and not planes:
-        raise ConfigError(
-            f"A {asked} body needs planes (C, H, W), but observations have shape {obs.shape}. "
-            "Use --body mlp or an observation mode with planes."
-        )
-    if asked == "fcn" and not per_cell:
-        raise ConfigError(
-            f"A fcn body gives one output per cell, but there are {outputs} for planes of "
-            f"{obs.shape[1]}x{obs.shape[2]} cells. Use --body cnn."
-        )
-    return asked

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from briskrl.core.spec import ArraySpec
-from briskrl.nets.bodies import BodyOptions, FCNBody, InputScaling, build_body
+from briskrl.nets.bodies import BodyOptions, FCNBody, InputScaling
+from briskrl.nets.body_choice import build_body
 from briskrl.nets.heads import CellQHead, NoisyLinear, QHead
 
 

@@ -19,8 +19,8 @@ from briskrl.core.config import build, settings
 from briskrl.core.errors import ConfigError, RunFolderError, nearest
 from briskrl.core.registry import load_object
 from briskrl.core.rng import derive_seed
-from briskrl.core.spec import ActionSpec, ArraySpec, action_from_dict
-from briskrl.core.state_checks import MALFORMED, short, whole
+from briskrl.core.spec import ActionSpec, ArraySpec, action_from_dict, obs_from_dict
+from briskrl.core.state_checks import MALFORMED, short
 from briskrl.core.types import JSON, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.evaluation_suites import Games, Report, Suite
@@ -32,8 +32,6 @@ from briskrl.training.resolve import algo_config_class, env_config
 from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.trust import check_trusted, modules_of
 
-LARGEST_SHAPE = 1 << 20
-"""Numbers of an observation along one axis."""
 MAX_ENVS = 256
 """Episodes played side by side."""
 
@@ -105,9 +103,7 @@ def load_trained(run_dir: str | Path, *, trust: bool = False) -> TrainedAgent:
     folder = RunDir.open(Path(run_dir))
     state, about = folder.load_policy_files()
     try:
-        obs, algo = about["obs"], str(about["algo"])
-        shape = tuple(whole({"shape": size}, "shape", LARGEST_SHAPE) for size in obs["shape"])
-        obs_spec = ArraySpec.of(shape, obs["dtype"], obs["low"], obs["high"])
+        algo, obs_spec = str(about["algo"]), obs_from_dict(about["obs"])
         action = action_from_dict(about["action"])
         algo_config: Any = build(algo_config_class(algo), settings(about["algo_config"]))
         policy: Policy = load_object(ALGOS.get(algo).policy)(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from briskrl.core.config import to_dict
 from briskrl.core.errors import DivergedError, InvalidStateError, StorageError
 from briskrl.core.phase import Phase
-from briskrl.core.spec import action_to_dict
+from briskrl.core.spec import action_to_dict, obs_to_dict
 from briskrl.core.state_checks import check_not_diverged, mapping
 from briskrl.core.types import JSON, EpisodeStats, State
 from briskrl.training.recent_episodes import RecentEpisodes
@@ -369,11 +369,6 @@ class RunRecorder:
             "env_config": to_dict(config.env_config),
             "env_steps": self.trainer.counters.env_steps,
             "seed": config.seed,
-            "obs": {
-                "shape": list(spec.obs.shape),
-                "dtype": spec.obs.dtype.name,
-                "low": spec.obs.low,
-                "high": spec.obs.high,
-            },
+            "obs": obs_to_dict(spec.obs),
             "action": action_to_dict(spec.action),
         }

@@ -14,17 +14,23 @@ from briskrl.algos.ppo.agent import PPO
 from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.counters import Counters
 from briskrl.core.rng import Streams
-from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec
+from briskrl.core.spec import ArraySpec, BoxSpec, DiscreteSpec, EnvSpec, ImagePart
 from briskrl.core.types import Batch, Decision, Minibatch
 from briskrl.nets.compute import Compute
 
 TORCH = Compute(torch.device("cpu"), engine="torch")
-SHAPES = {"mlp": (11,), "cnn": (3, 5, 4), "fcn": (3, 5, 4)}
+SHAPES = {"mlp": (11,), "cnn": (3, 5, 4), "fcn": (3, 5, 4), "nature": (3, 36, 40), "multi": (72,)}
+CHANNELS = {"nature": (4, 6, 5)}
 
 
 def spec(shape: tuple[int, ...], actions: int | None = 3) -> EnvSpec:
+    images: tuple[ImagePart, ...] = ()
+    if shape == SHAPES["multi"]:
+        images = (ImagePart("view", (3, 5, 4), 2),)
+    if shape == SHAPES["nature"]:
+        images = (ImagePart("", (3, 36, 40), 0),)
     return EnvSpec(
-        obs=ArraySpec.of(shape, np.float32, 0, 1),
+        obs=ArraySpec.of(shape, np.float32, 0, 1, images),
         action=BoxSpec((2,), -1.0, 1.0) if actions is None else DiscreteSpec(actions),
         max_steps=None,
         has_mask=False,
@@ -90,7 +96,8 @@ def test_totals_add_up():
 @pytest.mark.parametrize("preset", list(DQN_PRESETS))
 def test_torch_counts_as_many_operations_in_dqn(preset, body):
     env = spec(SHAPES[body], 20 if body == "fcn" else 3)
-    options = {**DQN_PRESETS[preset], "net": (16, 8), "channels": (4, 6), "batch_size": 10}
+    channels = CHANNELS.get(body, (4, 6))
+    options = {**DQN_PRESETS[preset], "net": (16, 8), "channels": channels, "batch_size": 10}
     algo = dqn(env, **options)
     flops, counters = algo.flops(7), Counters()
     obs, decision = np.ones((7, *env.obs.shape), np.float32), Decision.allocate(env, 7)
@@ -109,7 +116,7 @@ def test_torch_counts_as_many_operations_in_ppo(shared, body, actions):
     env = spec(SHAPES[body], actions)
     # Two minibatches of a rollout of 3 x 4 steps, twice.
     options = {"update_steps": 4, "epochs": 2, "minibatch_size": 6}
-    algo = ppo(env, net=(16, 8), channels=(4, 6), shared=shared, **options)
+    algo = ppo(env, net=(16, 8), channels=CHANNELS.get(body, (4, 6)), shared=shared, **options)
     flops, counters = algo.flops(3), Counters()
     obs, decision = np.ones((7, *env.obs.shape), np.float32), Decision.allocate(env, 7)
     assert counted(lambda: algo.act(obs, None, counters, decision)) == 7 * flops.per_step

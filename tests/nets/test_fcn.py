@@ -9,8 +9,10 @@ import torch
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec
 from briskrl.nets.actor_critic import ActorCriticOptions, build_actor_critic
-from briskrl.nets.bodies import BodyOptions, CNNBody, FCNBody, MLPBody, build_body
+from briskrl.nets.bodies import BodyOptions, FCNBody, MLPBody
+from briskrl.nets.body_choice import build_body
 from briskrl.nets.flat_parameters import FlatParameters
+from briskrl.nets.image_bodies import CNNBody
 from briskrl.nets.q_network import QOptions, build_q_network
 
 PLANES = 3

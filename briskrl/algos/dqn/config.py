@@ -118,14 +118,16 @@ class DQNConfig:
     """Lowest return of the distribution's support."""
     v_max: float = 60.0
     """Highest return of the distribution's support."""
-    body: Literal["auto", "mlp", "cnn", "fcn"] = "auto"
-    """Network body: mlp, cnn, or fcn (fully convolutional, one output per cell, for boards of any
-    size). auto takes fcn for planes with one action per cell, cnn for other planes and mlp for
+    body: Literal["auto", "mlp", "cnn", "nature", "fcn"] = "auto"
+    """Network body: mlp, cnn, nature (strided convolutions for pictures, Mnih 2015), or fcn (fully
+    convolutional, one output per cell, for boards of any size). auto takes nature for pictures of
+    36x36 and more, fcn for planes with one action per cell, cnn for other planes and mlp for
     vectors."""
     net: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (128, 128)
     """Widths of the hidden layers, for example 128,128."""
     channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
-    """Channels of the convolutions; unset means 16,32 for a cnn and six layers of 16 for an fcn."""
+    """Channels of the convolutions; unset means 16,32 for a cnn, 32,64,64 for nature and six layers
+    of 16 for an fcn."""
     layer_norm: bool = False
     """Layer normalization before every activation of an mlp or cnn (Ba 2016)."""
     grad_accumulation: Annotated[int, Meta(ge=1)] = 1

@@ -93,14 +93,16 @@ class PPOConfig:
     """Share one network body between policy and value function."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation function of the hidden layers."""
-    body: Literal["auto", "mlp", "cnn", "fcn"] = "auto"
-    """Network body: mlp, cnn, or fcn (fully convolutional, one output per cell, for boards of any
-    size). auto takes fcn for planes with one action per cell, cnn for other planes and mlp for
+    body: Literal["auto", "mlp", "cnn", "nature", "fcn"] = "auto"
+    """Network body: mlp, cnn, nature (strided convolutions for pictures, Mnih 2015), or fcn (fully
+    convolutional, one output per cell, for boards of any size). auto takes nature for pictures of
+    36x36 and more, fcn for planes with one action per cell, cnn for other planes and mlp for
     vectors."""
     net: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (64, 64)
     """Widths of the hidden layers, for example 64,64."""
     channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
-    """Channels of the convolutions; unset means 16,32 for a cnn and six layers of 16 for an fcn."""
+    """Channels of the convolutions; unset means 16,32 for a cnn, 32,64,64 for nature and six layers
+    of 16 for an fcn."""
     pretrain_from: str | None = None
     """Teacher to imitate before the first step (behavior cloning), for example dpv-iterative."""
     pretrain_steps: Annotated[int, Meta(ge=0)] = 0

@@ -124,14 +124,20 @@ def build_from(
         raise ConfigError(f"min_ready ({config.min_ready}) is more than num_envs ({num_envs}).")
     if hold_ended or render_mode is not None:
         return GymSyncEnv(factory, num_envs, spec, hold_ended=hold_ended, render_mode=render_mode)
-    if config.backend == "auto":
+    backend, notes = config.backend, [_describe_left_out(spec)]
+    if backend == "auto":
         backend, note = choose(factory, num_envs)
-        env = _make(backend, factory, num_envs, spec, threads)
-        env.notes.append(note)
-    else:
-        env = _make(config.backend, factory, num_envs, spec, threads)
+        notes.append(note)
+    env = _make(backend, factory, num_envs, spec, threads)
+    env.notes.extend(filter(None, notes))
     made: VecEnv = env
     return made
+
+
+def _describe_left_out(spec: EnvSpec) -> str:
+    if not spec.left_out:
+        return ""
+    return f"Parts of the observations are text and are left out: {', '.join(spec.left_out)}."
 
 
 def choose(factory: EnvFactory, num_envs: int) -> tuple[Backend, str]:

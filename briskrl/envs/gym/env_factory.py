@@ -155,6 +155,7 @@ class EnvFactory:
             max_steps=self._longest_episode(env),
             has_mask=has_mask,
             exact_state=has_exact_state(self),
+            left_out=obs.left_out,
         )
 
     def _longest_episode(self, env: GymEnv) -> int | None:

@@ -3,13 +3,14 @@
 A uint8 Box stays uint8; every other number becomes float32. A Box with three dimensions is an image
 and becomes planes (C, H, W); other boxes become a vector. Discrete becomes a one-hot vector,
 MultiDiscrete a concatenation of one-hot vectors, MultiBinary its bits. Dict (in the order of its
-keys) and Tuple become one vector, the concatenation of their members. Other spaces, and those that
-this would distort, raise a ConfigError with the reason.
+keys) and Tuple become one vector, the concatenation of their members; images of bytes among them
+keep their shape in the spec, so that networks can treat them as images. Texts among them are left
+out. Other spaces, and those that this would distort, raise a ConfigError with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import index
@@ -19,7 +20,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from briskrl.core.errors import ConfigError
-from briskrl.core.spec import ArraySpec
+from briskrl.core.spec import ArraySpec, ImagePart
 from briskrl.core.types import Array
 from briskrl.envs.gym.returned import check_numbers, show
 
@@ -42,6 +43,8 @@ class ObsConverter:
 
     spec: ArraySpec
     write: Write
+    left_out: tuple[str, ...] = ()
+    """Names of members of the space that are not part of the array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,10 @@ class _Leaf:
     low: float
     high: float
     write: Write
+    images: tuple[ImagePart, ...] = ()
+    holds_bytes: bool = False
+    """Whether all its numbers fit into uint8."""
+    left_out: tuple[str, ...] = ()
 
 
 def make_obs_converter(space: Space[Any], source: str = "") -> ObsConverter:
@@ -67,7 +74,10 @@ def make_obs_converter(space: Space[Any], source: str = "") -> ObsConverter:
     if isinstance(space, spaces.Box) and (space.dtype == np.uint8 or len(space.shape) == 3):
         return _array_converter(space)
     leaf = _leaf(space, f"The observation space of {source}" if source else "The observation space")
-    return ObsConverter(ArraySpec.of((leaf.size,), np.float32, leaf.low, leaf.high), leaf.write)
+    # Bytes are kept only beside images: other vectors were always float32.
+    dtype = np.uint8 if leaf.images and leaf.holds_bytes else np.float32
+    spec = ArraySpec.of((leaf.size,), dtype, leaf.low, leaf.high, leaf.images)
+    return ObsConverter(spec, leaf.write, leaf.left_out)
 
 
 def check_shape(value: Any, shape: tuple[int, ...]) -> Array:
@@ -119,10 +129,16 @@ def _array_converter(space: spaces.Box) -> ObsConverter:
         return ObsConverter(ArraySpec.of((prod(shape),), dtype, low, high), write)
     if not _channels_last(shape):
         write = _write_planes(shape, check, (0, 1, 2))
-        return ObsConverter(ArraySpec.of(shape, dtype, low, high), write)
+        return ObsConverter(_planes_spec(shape, dtype, low, high), write)
     planes = (shape[2], shape[0], shape[1])
     write = _write_planes(shape, check, (2, 0, 1))
-    return ObsConverter(ArraySpec.of(planes, dtype, low, high), write)
+    return ObsConverter(_planes_spec(planes, dtype, low, high), write)
+
+
+def _planes_spec(shape: tuple[int, ...], dtype: Any, low: float, high: float) -> ArraySpec:
+    planes, height, width = shape
+    image = ImagePart("", (planes, height, width), 0)
+    return ArraySpec.of(shape, dtype, low, high, (image,) if dtype == np.uint8 else ())
 
 
 def _channels_last(shape: tuple[int, ...]) -> bool:
@@ -162,27 +178,48 @@ def _leaf(space: Space[Any], name: str) -> _Leaf:
     if isinstance(space, spaces.MultiDiscrete):
         return _multi_discrete_leaf(space)
     if isinstance(space, spaces.MultiBinary):
-        return _Leaf(prod(space.shape), 0.0, 1.0, _write_box(space.shape, space.dtype))
-    if isinstance(space, spaces.Dict):
-        return _concat((key, _leaf(part, f"{name}[{key!r}]")) for key, part in space.items())
-    if isinstance(space, spaces.Tuple):
-        return _concat((k, _leaf(part, f"{name}[{k}]")) for k, part in enumerate(space.spaces))
+        write = _write_box(space.shape, space.dtype)
+        return _Leaf(prod(space.shape), 0.0, 1.0, write, holds_bytes=True)
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return _members_leaf(space, name)
     raise ConfigError(
         f"{name} is a {type(space).__name__} space, which has no fixed size. Wrap the environment "
         "so that it returns Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of these."
     )
 
 
+def _members_leaf(space: spaces.Dict | spaces.Tuple[Any], name: str) -> _Leaf:
+    """The members of a Dict or Tuple, without texts."""
+    pairs = space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+    members, left_out = [], []
+    for key, part in pairs:
+        if part.dtype is not None and part.dtype.kind == "U":
+            left_out.append(str(key))
+        else:
+            members.append((key, _leaf(part, f"{name}[{key!r}]")))
+    if left_out and not members:
+        raise ConfigError(f"{name} consists of texts only, which networks cannot read.")
+    return _concat(members, left_out)
+
+
 def _box_leaf(space: spaces.Box, name: str) -> _Leaf:
-    if len(space.shape) >= 3 and space.dtype == np.uint8:
-        raise ConfigError(
-            f"{name} is an image {space.shape} inside a Dict or Tuple; flattened into "
-            "one vector it would lose its rows and columns. Wrap the environment so that the image "
-            "is the whole observation (gymnasium.wrappers.FilterObservation), or flatten it "
-            "yourself."
-        )
     low, high = box_bounds(space)
-    return _Leaf(prod(space.shape), low, high, _write_box(space.shape, space.dtype))
+    shape = space.shape
+    if len(shape) >= 3 and space.dtype == np.uint8:
+        if len(shape) > 3:
+            raise ConfigError(
+                f"{name} is an image {shape} inside a Dict or Tuple. Images have three dimensions: "
+                "wrap the environment so that it has one of (H, W, C) or (C, H, W)."
+            )
+        converter = _array_converter(space)
+        planes, height, width = converter.spec.shape
+        part = ImagePart("", (planes, height, width), 0)
+
+        def write_image(value: Any, row: Array) -> None:
+            converter.write(value, row.reshape(part.shape))
+
+        return _Leaf(prod(shape), low, high, write_image, (part,), holds_bytes=True)
+    return _Leaf(prod(shape), low, high, _write_box(shape, space.dtype))
 
 
 def _discrete_leaf(space: spaces.Discrete, name: str) -> _Leaf:
@@ -203,7 +240,7 @@ def _discrete_leaf(space: spaces.Discrete, name: str) -> _Leaf:
         row[:] = 0
         row[choice] = 1
 
-    return _Leaf(choices, 0.0, 1.0, write)
+    return _Leaf(choices, 0.0, 1.0, write, holds_bytes=True)
 
 
 def _multi_discrete_leaf(space: spaces.MultiDiscrete) -> _Leaf:
@@ -220,15 +257,22 @@ def _multi_discrete_leaf(space: spaces.MultiDiscrete) -> _Leaf:
         row[:] = 0
         row[places + choices] = 1
 
-    return _Leaf(int(counts.sum()), 0.0, 1.0, write)
+    return _Leaf(int(counts.sum()), 0.0, 1.0, write, holds_bytes=True)
 
 
-def _concat(members: Iterable[tuple[Any, _Leaf]]) -> _Leaf:
+def _concat(members: Sequence[tuple[Any, _Leaf]], left_out: Sequence[str]) -> _Leaf:
     """Members of a Dict or Tuple, concatenated."""
     parts: list[tuple[Any, slice, Write]] = []
+    images: list[ImagePart] = []
+    missing = list(left_out)
     size, low, high = 0, 0.0, 0.0
     for key, leaf in members:
         parts.append((key, slice(size, size + leaf.size), leaf.write))
+        images += [
+            ImagePart(_path(key, image.name), image.shape, size + image.start)
+            for image in leaf.images
+        ]
+        missing += [_path(key, name) for name in leaf.left_out]
         size += leaf.size
         low, high = min(low, leaf.low), max(high, leaf.high)
 
@@ -240,4 +284,9 @@ def _concat(members: Iterable[tuple[Any, _Leaf]]) -> _Leaf:
                 raise ValueError(f"an observation without {key!r}: {show(value)}") from None
             write_part(part, row[place])
 
-    return _Leaf(size, low, high, write)
+    holds_bytes = all(leaf.holds_bytes for _, leaf in members)
+    return _Leaf(size, low, high, write, tuple(images), holds_bytes, tuple(missing))
+
+
+def _path(key: Any, name: str) -> str:
+    return f"{key}.{name}" if name else str(key)

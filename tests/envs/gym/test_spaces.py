@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,15 @@ import pytest
 from gymnasium import spaces
 
 from briskrl.core.errors import ConfigError
-from briskrl.core.spec import BoxSpec, DiscreteSpec, MultiDiscreteSpec
+from briskrl.core.spec import (
+    ArraySpec,
+    BoxSpec,
+    DiscreteSpec,
+    ImagePart,
+    MultiDiscreteSpec,
+    obs_from_dict,
+    obs_to_dict,
+)
 from briskrl.envs.gym.actions import make_action_converter
 from briskrl.envs.gym.spaces import UNBOUNDED, make_obs_converter
 from briskrl.envs.gym.vector_base import convert_batch, write_batch
@@ -98,8 +107,9 @@ def test_nested_spaces_are_concatenated() -> None:
         (spaces.Sequence(spaces.Discrete(2)), "Sequence space"),
         (spaces.Graph(spaces.Discrete(2), None), "Graph space"),
         (spaces.OneOf([spaces.Discrete(2)]), "OneOf space"),
-        (spaces.Dict(words=spaces.Text(3)), r"\['words'\] is a Text space"),
-        (spaces.Dict(view=spaces.Box(0, 255, (8, 8, 3), np.uint8)), r"\['view'\] is an image"),
+        (spaces.Dict(words=spaces.Sequence(spaces.Discrete(2))), r"\['words'\] is a Sequence"),
+        (spaces.Dict(view=spaces.Box(0, 255, (2, 8, 8, 3), np.uint8)), r"\['view'\] is an image"),
+        (spaces.Dict(mission=spaces.Text(5)), "consists of texts only"),
         (spaces.Discrete(10**6), "too large"),
     ],
 )
@@ -244,3 +254,44 @@ def test_a_batch_of_actions_equals_its_members(space: Any) -> None:
     assert not np.shares_memory(batch, actions)
     for row, member in zip(actions, batch, strict=True):
         np.testing.assert_array_equal(action_converter.convert(row), member)
+
+
+def test_images_of_a_dict_keep_their_shape_and_texts_are_left_out() -> None:
+    inner = spaces.Tuple((spaces.Discrete(3), spaces.Box(0, 255, (2, 9, 9), np.uint8)))
+    space = spaces.Dict(
+        camera=spaces.Box(0, 255, (4, 5, 3), np.uint8), inner=inner, task=spaces.Text(5)
+    )
+    converter = make_obs_converter(space)
+    assert converter.left_out == ("task",)
+    assert converter.spec.images == (
+        ImagePart("camera", (3, 4, 5), 0),
+        ImagePart("inner.1", (2, 9, 9), 63),
+    )
+    assert converter.spec.dtype == np.uint8
+    value = space.sample()
+    row = np.zeros(converter.spec.shape, np.uint8)
+    converter.write(value, row)
+    np.testing.assert_array_equal(row[:60].reshape(3, 4, 5), value["camera"].transpose(2, 0, 1))
+    np.testing.assert_array_equal(row[60:63], np.eye(3)[value["inner"][0]])
+    np.testing.assert_array_equal(row[63:].reshape(2, 9, 9), value["inner"][1])
+
+
+def test_numbers_beside_an_image_stay_numbers() -> None:
+    space = spaces.Dict(
+        speed=spaces.Box(-5, 5, (2,), np.float32), view=spaces.Box(0, 255, (4, 5, 3), np.uint8)
+    )
+    converter = make_obs_converter(space)
+    assert converter.spec.dtype == np.float32
+    row = np.zeros(converter.spec.shape, np.float32)
+    converter.write({"speed": np.array([-2.5, 0.5]), "view": np.full((4, 5, 3), 200)}, row)
+    assert row.tolist() == [-2.5, 0.5] + [200.0] * 60
+
+
+def test_specs_with_images_survive_json() -> None:
+    spec = ArraySpec.of((70,), np.uint8, 0, 255, (ImagePart("view", (3, 4, 5), 10),))
+    assert obs_from_dict(json.loads(json.dumps(obs_to_dict(spec)))) == spec
+    plain = ArraySpec.of((3, 4, 5), np.float32, -1, 1)
+    assert obs_from_dict(json.loads(json.dumps(obs_to_dict(plain)))) == plain
+    outside = {**obs_to_dict(spec), "shape": [60]}
+    with pytest.raises(ValueError, match="outside"):
+        obs_from_dict(outside)

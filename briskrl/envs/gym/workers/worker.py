@@ -21,6 +21,7 @@ import gymnasium
 from briskrl.core.errors import BriskError, ConfigError, EnvStepError
 from briskrl.envs.gym.env_factory import import_registering_modules
 from briskrl.envs.gym.env_group import EnvGroup
+from briskrl.envs.gym.known_packages import import_known_package
 from briskrl.envs.gym.workers import protocol
 from briskrl.envs.gym.workers.shared_memory import SharedBlock, fence
 from briskrl.parallel.backoff import SpinBackoff
@@ -181,6 +182,7 @@ def _register_env(start: protocol.StartMessage) -> None:
     # The factory imports them as well and reports the error.
     with suppress(ConfigError):
         import_registering_modules(start.factory.config)
+        import_known_package(start.factory.id)
     if start.registration is not None:
         entry = pickle.loads(start.registration)
         gymnasium.registry.setdefault(entry.id, entry)
