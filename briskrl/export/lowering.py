@@ -15,14 +15,14 @@ from briskrl.export.program import OBS, Operation, Program
 from briskrl.nets.actor_critic import ActorCritic
 from briskrl.nets.bodies import (
     MAX_DEVIATIONS,
-    Body,
-    CNNBody,
     FCNBody,
     InputScaling,
     MLPBody,
     ResidualBlock,
 )
+from briskrl.nets.body_choice import Body
 from briskrl.nets.heads import BoardHead, CellHead, CellQHead, NoisyLinear, QHead
+from briskrl.nets.image_bodies import CNNBody
 from briskrl.nets.q_network import QNetwork
 
 Arrays = dict[str, NDArray[np.float32]]
@@ -108,6 +108,11 @@ class _Builder:
                 at = self.norm(body.norms, k, self.conv(convolution, at))
                 at = self.apply(body.mlp.activation, at)
             return self.mlp(body.mlp, self.apply("flatten", at))
+        if not isinstance(body, FCNBody):
+            raise ConfigError(
+                f"A {type(body).__name__} cannot be exported: only networks for vectors, boards "
+                "and single small pictures can."
+            )
         return self.fcn(body, at)
 
     def mlp(self, body: MLPBody, at: str) -> str:
@@ -176,6 +181,8 @@ class _Builder:
     def conv(self, layer: nn.Module, at: str) -> str:
         if not isinstance(layer, nn.Conv2d):
             raise ConfigError(f"A layer {type(layer).__name__} cannot be exported.")
+        if layer.stride != (1, 1):
+            raise ConfigError("Strided convolutions (--body nature) cannot be exported.")
         padding, dilation = layer.padding[0], layer.dilation[0]
         return self.apply(
             "conv", at, weight=layer.weight, bias=_bias(layer), padding=padding, dilation=dilation
