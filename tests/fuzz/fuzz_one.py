@@ -17,6 +17,13 @@ from tests.fuzz.readers import make_readers
 # Not whole packages while they are imported: Numba cannot compile instrumented kernels.
 INSTRUMENTED = (
     "briskrl.bench.ratio",
+    "briskrl.cluster.run_job",
+    "briskrl.cluster.run_scores",
+    "briskrl.cluster.sweep.folder",
+    "briskrl.cluster.sweep.ledger",
+    "briskrl.cluster.sweep.outcome",
+    "briskrl.cluster.sweep.run",
+    "briskrl.cluster.sweep.settings",
     "briskrl.core.config",
     "briskrl.core.config_file",
     "briskrl.core.spec",

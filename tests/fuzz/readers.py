@@ -314,6 +314,55 @@ def _cache_readers(folder: Path, run: Path) -> dict[str, Reader]:
     }
 
 
+def _sweep_readers(folder: Path, run: Path) -> dict[str, Reader]:
+    from briskrl.cli.sweep_summary import summary
+    from briskrl.cluster.run_scores import read_scores
+    from briskrl.cluster.sweep.folder import read_sweep
+    from briskrl.cluster.sweep.run import read_result
+
+    own, ended = folder / "sweep", folder / "ended"
+    shutil.copytree(run, ended)
+    toml = (
+        run / "config.toml"
+    ).read_bytes() + b'[sweep]\nseeds = 2\n[sweep.grid]\nlr = "1e-3,1e-4"\n'
+    put_sweep, put_ledger = _put(own / "sweep.toml"), _put(own / "trials.jsonl")
+    put_result = _put(ended / "result.json")
+
+    def sweep(data: bytes) -> object:
+        put_sweep(data)
+        info = read_sweep(own)
+        return info.seeds, info.keys, info.goal, info.runs
+
+    def ledger(data: bytes) -> object:
+        put_sweep(toml)
+        put_ledger(data)
+        result = read_result(own)
+        return summary(result), json.dumps(result.as_json())
+
+    def job_result(data: bytes) -> object:
+        put_result(data)
+        return read_scores(ended, "score")
+
+    result = {"env_steps": 1, "score": 2.5, "return": 2.5, "cpu_s": 0.1, "eval_episodes": 4}
+    runs = [[seed, f"runs/000-seed{seed}"] for seed in range(2)]
+    trial = {"event": "trial", "trial": 0, "values": {"lr": 1e-3}, "runs": runs, "confirms": False}
+    events = [
+        {"event": "begin", "time": "2026-01-01", "briskrl": "0.1.0"},
+        trial,
+        {"event": "running", "name": runs[0][1], "attempt": 1, "node": "here"},
+        {"event": "done", "name": runs[0][1], "result": result},
+        {"event": "failed", "name": runs[1][1], "cause": "broken"},
+        {"event": "end", "reason": "finished"},
+    ]
+    lines = b"".join(json.dumps(event).encode() + b"\n" for event in events)
+    ending = json.dumps({"job": "0123", "result": result}).encode()
+    return {
+        "sweep": Reader(sweep, seeds=(toml,)),
+        "ledger": Reader(ledger, seeds=(lines, lines.replace(b"failed", b"done"))),
+        "job-result": Reader(job_result, seeds=(ending,)),
+    }
+
+
 def _recording() -> bytes:
     count, slots = 2, 3
     choices = ("red_action", "red_target", "red_exploit", "detected", "esc_pick", "green_target")
@@ -353,6 +402,7 @@ GROUPS: dict[tuple[str, ...], Make] = {
         "bench-ratio",
     ): _other_readers,
     ("tune-cache", "machine-profile"): _cache_readers,
+    ("sweep", "ledger", "job-result"): _sweep_readers,
 }
 NAMES = tuple(name for group in GROUPS for name in group)
 """All readers."""

@@ -6,11 +6,13 @@ disk before anything that follows from it happens. A torn last line counts as no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar, get_args
 
+from briskrl.cluster.sweep.settings import Metric
 from briskrl.core.errors import RunFolderError
 from briskrl.core.state_checks import MALFORMED
 from briskrl.core.types import JSON
@@ -28,6 +30,7 @@ _STATE_AFTER: Mapping[str, State] = {
     **{end: end for end in ENDS},
 }
 """The state of a run after an event of this name."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +180,16 @@ def _replay(path: Path) -> dict[str, RunRecord]:
 
 
 def _planned(event: Mapping[str, JSON]) -> Iterator[RunRecord]:
+    trial = _typed(event["trial"], int)
     for seed, name in event["runs"]:
+        if name != run_name(trial, _typed(seed, int)):
+            raise ValueError(f"{name!r} is not the folder of trial {trial} with seed {seed}")
         yield RunRecord(
-            trial=event["trial"],
+            trial=trial,
             seed=seed,
             name=name,
-            values=event["values"],
-            confirms=event["confirms"],
+            values=_typed(event["values"], dict),
+            confirms=_typed(event["confirms"], bool),
         )
 
 
@@ -196,6 +202,23 @@ def _advance(record: RunRecord, event: Mapping[str, JSON]) -> RunRecord:
     return replace(
         record,
         state=state,
-        result=plain(event["result"]) if state == "done" else None,
-        cause=event.get("cause") if ends else None,
+        result=_result(event) if state == "done" else None,
+        cause=_typed(event["cause"], str) if ends and event.get("cause") is not None else None,
     )
+
+
+def _result(event: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The result of a run, whose metrics are numbers or None."""
+    result = {str(name): plain(value) for name, value in _typed(event["result"], dict).items()}
+    for name in get_args(Metric):
+        value = result.get(name)
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"{name} is not finite")
+    return result
+
+
+def _typed(value: JSON, kind: type[T]) -> T:
+    """The value, which is exactly of this type: True is no number."""
+    if type(value) is not kind:
+        raise TypeError(f"{str(value)[:40]!r} is not of the type {kind.__name__}")
+    return value

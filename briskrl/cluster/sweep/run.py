@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from briskrl import __version__
 from briskrl.cluster.settings import ExecutorConfig, open_executor
@@ -29,6 +30,7 @@ from briskrl.cluster.sweep.trial_source import open_trials
 from briskrl.core.config import to_toml
 from briskrl.core.config_file import Layer
 from briskrl.core.errors import BriskError, ConfigError, RunFolderError
+from briskrl.core.types import JSON
 from briskrl.training.config import TrainConfig
 from briskrl.training.reporter import StopSignal
 from briskrl.training.storage.atomic_files import make_folder, storage_errors
@@ -39,6 +41,7 @@ from briskrl.training.storage.run_dir import cannot_create, make_named, slug, ti
 from briskrl.training.trust import check_trusted, modules_of_run
 
 BEST_TOML = "best.toml"
+_REASONS = tuple(reason for part in get_args(Stopped) for reason in get_args(part))
 
 Stop = Callable[[], StopSignal | None]
 
@@ -140,13 +143,14 @@ def read_result(folder: Path) -> SweepResult:
 
 def _how_it_ended(folder: Path) -> Stopped:
     """Why the last driver has ended; killed if it has not written that, perhaps not yet."""
-    reason: Stopped = "killed"
+    reason: JSON = "killed"
     for event in read_jsonl(folder / LEDGER):
         if event["event"] == "begin":
             reason = "killed"
         elif event["event"] == "end":
-            reason = event["reason"]
-    return reason
+            reason = event.get("reason")
+    # Another version may know other reasons.
+    return reason if reason in _REASONS else "killed"
 
 
 def _drive(

@@ -137,3 +137,33 @@ def test_a_file_with_other_content_is_an_error_that_names_it(tmp_path: Path, lin
 def test_a_folder_without_a_ledger_is_no_sweep(tmp_path: Path):
     with pytest.raises(RunFolderError, match="not a sweep folder"):
         read_ledger(tmp_path)
+
+
+MALFORMED = {
+    "a trial as a text": (b'"trial": 0', b'"trial": "0"'),
+    "a seed as a text": (b'[0, "runs/000-seed0"]', b'["0", "runs/000-seed0"]'),
+    "another folder": (b'"runs/000-seed0"]', b'"../../000-seed0"]'),
+    "values as a list": (b'"values": {"lr": 0.1}', b'"values": [1]'),
+    "a flag as a number": (b'"confirms": false', b'"confirms": 0'),
+    "a result as a text": (b'"result": {"score": 1.0}', b'"result": "good"'),
+    "a score as a text": (b'{"score": 1.0}', b'{"score": "1"}'),
+    "a score of a thousand digits": (b'{"score": 1.0}', b'{"score": 1' + b"0" * 1000 + b"}"),
+    "a cause as a list": (b'"cause": "broken"', b'"cause": ["broken"]'),
+    "an unknown run": (b'"name": "runs/000-seed1"', b'"name": "runs/009-seed1"'),
+}
+
+
+@pytest.mark.parametrize(("good", "bad"), MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_ledger_is_refused(tmp_path: Path, good: bytes, bad: bytes):
+    ledger = Ledger(tmp_path)
+    ledger.plan(TRIALS)
+    ledger.add("done", NAMES[0], result={"score": 1.0})
+    ledger.add("failed", NAMES[1], cause="broken")
+    ledger.close()
+    path = tmp_path / LEDGER
+    rows = [json.dumps(json.loads(line)).encode() for line in path.read_bytes().splitlines()]
+    content = b"\n".join([*rows, b""])
+    assert good in content
+    path.write_bytes(content.replace(good, bad))
+    with pytest.raises(RunFolderError, match="cannot be read"):
+        read_ledger(tmp_path)

@@ -18,6 +18,7 @@ from briskrl.cluster.sweep.outcome import SweepResult
 from briskrl.cluster.sweep.run import read_result, resume_sweep, sweep
 from briskrl.cluster.sweep.search import load_study
 from briskrl.core.errors import ConfigError, RunFolderError
+from briskrl.training.evaluate import load_policy, play_games
 from briskrl.training.loop import train
 from briskrl.training.resolve import load_config
 from briskrl.training.storage.lock import FolderLock
@@ -111,17 +112,18 @@ def test_the_result_is_one_json_object(grid: SweepResult):
 
 
 def test_evaluation_episodes_are_the_same_for_all_trials_and_others_for_reruns(
-    search: SweepResult, tmp_path: Path
+    search: SweepResult,
 ):
-    seeds = set()
     for record in search.records:
-        content = json.loads((search.info.folder_of(record) / "result.json").read_text())
-        assert content["result"]["eval_episodes"] == 4
-        seeds.add(record.confirms)
-    assert seeds == {False, True}
+        policy = load_policy(search.info.folder_of(record))
+        games = play_games(policy, episodes=4, seed=1 if record.confirms else 0)
+        assert record.result is not None
+        assert record.result["eval_episodes"] == 4
+        assert record.result["score"] == games.score.mean()
     again = search.confirmation
     assert again is not None
-    assert not {r.seed for r in again.runs} & set(search.info.seeds)
+    assert search.info.seeds == (0,)
+    assert [record.seed for record in again.runs] == [1, 2]
     assert again.trial == search.best.trial
 
 
@@ -174,11 +176,14 @@ def test_a_folder_that_exists_is_not_touched(grid: SweepResult):
 
 
 def test_a_failing_trial_fails_with_its_cause_and_the_sweep_goes_on(tmp_path: Path):
-    moods = [{"mood": mood} for mood in ("raises", "dies", "fine")]
+    moods = [{"mood": mood} for mood in ("raises", "fine", "dies")]
     executor = replace(ONE_JOB, retries=0)
-    found = sweep(moody_config(), settings(tmp_path / "sweep", grid={"env_args": moods}), executor)
-    assert [trial.state for trial in found.trials] == ["failed", "failed", "done"]
-    raises, dies, _ = (trial.cause or "" for trial in found.trials)
+    options = settings(tmp_path / "sweep", grid={"env_args": moods}, max_failures=2)
+    found = sweep(moody_config(), options, executor)
+    # Two failures, but not in a row.
+    assert found.stopped == "finished"
+    assert [trial.state for trial in found.trials] == ["failed", "done", "failed"]
+    raises, _, dies = (trial.cause or "" for trial in found.trials)
     assert "the environment is broken" in raises
     assert "SIGKILL" in dies
     assert found.best.values == {"env_args": {"mood": "fine"}}
