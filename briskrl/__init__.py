@@ -29,8 +29,13 @@ if TYPE_CHECKING:
     from briskrl.envs.gym.config import GymConfig as GymConfig
     from briskrl.envs.gym_ids import register_envs as register_envs
     from briskrl.envs.make import make_env as make_env
+    from briskrl.envs.ordered_visit.config import OrderedVisitConfig as OrderedVisitConfig
     from briskrl.envs.snake.config import SnakeConfig as SnakeConfig
     from briskrl.envs.wildfire.config import WildfireConfig as WildfireConfig
+    from briskrl.envs.workflow.config import WorkflowEnvConfig as WorkflowEnvConfig
+    from briskrl.envs.workflow.env import WorkflowVecEnv as WorkflowVecEnv
+    from briskrl.envs.workflow.task import ActionTableTask as ActionTableTask
+    from briskrl.envs.workflow.task import EventTask as EventTask
     from briskrl.export.load import load_policy as load_policy
     from briskrl.orders.space import WorkflowSpace as WorkflowSpace
     from briskrl.orders.workflow import Workflow as Workflow
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     from briskrl.training.loop import resume as resume
     from briskrl.training.loop import train as train
     from briskrl.training.reporter import RunResult as RunResult
+    from briskrl.training.workflow_evaluation import evaluate_workflow as evaluate_workflow
     from briskrl.tuning.config import TuneConfig as TuneConfig
     from briskrl.tuning.run import tune as tune
     from briskrl.workflows.config import SearcherConfig as SearcherConfig
@@ -51,6 +57,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
+    "ActionTableTask": "briskrl.envs.workflow.task",
     "BriskError": "briskrl.core.errors",
     "Cage2Config": "briskrl.envs.cage2.config",
     "CartPoleConfig": "briskrl.envs.cartpole.config",
@@ -60,9 +67,11 @@ _MODULES = {
     "EnvStepError": "briskrl.core.errors",
     "EnvWorkerError": "briskrl.core.errors",
     "EvalResult": "briskrl.training.evaluate",
+    "EventTask": "briskrl.envs.workflow.task",
     "GymConfig": "briskrl.envs.gym.config",
     "OrderResult": "briskrl.workflows.history",
     "OrderSurrogate": "briskrl.workflows.surrogate",
+    "OrderedVisitConfig": "briskrl.envs.ordered_visit.config",
     "PPOConfig": "briskrl.algos.ppo.config",
     "PQNConfig": "briskrl.algos.pqn.config",
     "PhaseTimer": "briskrl.core.phase",
@@ -77,9 +86,12 @@ _MODULES = {
     "TuneConfig": "briskrl.tuning.config",
     "WildfireConfig": "briskrl.envs.wildfire.config",
     "Workflow": "briskrl.orders.workflow",
+    "WorkflowEnvConfig": "briskrl.envs.workflow.config",
     "WorkflowSpace": "briskrl.orders.space",
+    "WorkflowVecEnv": "briskrl.envs.workflow.env",
     "diagnose": "briskrl.doctor",
     "evaluate": "briskrl.training.evaluate",
+    "evaluate_workflow": "briskrl.training.workflow_evaluation",
     "load_policy": "briskrl.export.load",
     "make_env": "briskrl.envs.make",
     "register_envs": "briskrl.envs.gym_ids",
@@ -93,6 +105,7 @@ _DEPRECATED = {"OnPolicyConfig": "PPOConfig"}
 """Old public names and the current ones."""
 
 __all__ = [
+    "ActionTableTask",
     "BriskError",
     "Cage2Config",
     "CartPoleConfig",
@@ -102,9 +115,11 @@ __all__ = [
     "EnvStepError",
     "EnvWorkerError",
     "EvalResult",
+    "EventTask",
     "GymConfig",
     "OrderResult",
     "OrderSurrogate",
+    "OrderedVisitConfig",
     "PPOConfig",
     "PQNConfig",
     "PhaseTimer",
@@ -119,10 +134,13 @@ __all__ = [
     "TuneConfig",
     "WildfireConfig",
     "Workflow",
+    "WorkflowEnvConfig",
     "WorkflowSpace",
+    "WorkflowVecEnv",
     "__version__",
     "diagnose",
     "evaluate",
+    "evaluate_workflow",
     "load_policy",
     "make_env",
     "register_envs",

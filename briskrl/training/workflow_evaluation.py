@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import nan, sqrt
+from pathlib import Path
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from briskrl.core.errors import ConfigError
 from briskrl.core.rng import derive_seed
 from briskrl.core.types import JSON, StepBuffers
 from briskrl.envs.workflow.build import build
@@ -21,8 +23,8 @@ from briskrl.envs.workflow.config import WorkflowEnvConfig
 from briskrl.envs.workflow.env import WorkflowVecEnv
 from briskrl.envs.workflow.records import ComplianceRecords
 from briskrl.orders.workflow import Workflow
-from briskrl.training.evaluate import MAX_ENVS, one_thread
-from briskrl.training.workflow_players import WorkflowPlayer
+from briskrl.training.evaluate import MAX_ENVS, load_policy, one_thread
+from briskrl.training.workflow_players import PolicyPlayer, WorkflowPlayer
 
 Reals = NDArray[np.float64]
 
@@ -206,6 +208,42 @@ class WorkflowEvaluator:
 
 
 def evaluate_workflow(
+    run_dir: str | Path,
+    workflow: str,
+    *,
+    episodes: int = 200,
+    seed: int = 0,
+    stochastic: bool = True,
+    trust: bool = False,
+) -> WorkflowEvaluation:
+    """Evaluate the newest policy of a run under one workflow.
+
+    Args:
+        run_dir: The folder of a run on `workflow:NAME`.
+        workflow: Category names joined by >, a well-known name, or an id.
+        episodes: Episodes to play.
+        seed: Equal seeds give equal episodes, under any workflow.
+        stochastic: Draw actions as in training, instead of taking the most likely ones.
+        trust: Import the modules that the run names even if other users can change its folder.
+
+    Raises:
+        ConfigError: The run has no workflows, or this one cannot be read.
+        RunFolderError: There is no run, or it has not saved a policy yet.
+    """
+    agent = load_policy(run_dir, trust=trust)
+    if not isinstance(agent.env_config, WorkflowEnvConfig):
+        raise ConfigError(f"{run_dir} was trained on {agent.env!r}, which has no workflows.")
+    return evaluate_player(
+        PolicyPlayer(agent.policy, stochastic=stochastic),
+        agent.env.partition(":")[2],
+        workflow,
+        config=agent.env_config,
+        episodes=episodes,
+        seed=seed,
+    )
+
+
+def evaluate_player(
     player: WorkflowPlayer,
     env: str,
     workflow: str,
@@ -214,7 +252,7 @@ def evaluate_workflow(
     episodes: int = 200,
     seed: int = 0,
 ) -> WorkflowEvaluation:
-    """Evaluate a player under one workflow; see `WorkflowEvaluator` for several.
+    """Evaluate any player under one workflow; see `WorkflowEvaluator` for several.
 
     Args:
         player: Who plays.

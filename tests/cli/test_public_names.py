@@ -11,6 +11,7 @@ import briskrl
 from tests.cli.conftest import environment
 
 NAMES = [
+    "ActionTableTask",
     "BriskError",
     "Cage2Config",
     "CartPoleConfig",
@@ -20,9 +21,11 @@ NAMES = [
     "EnvStepError",
     "EnvWorkerError",
     "EvalResult",
+    "EventTask",
     "GymConfig",
     "OrderResult",
     "OrderSurrogate",
+    "OrderedVisitConfig",
     "PPOConfig",
     "PQNConfig",
     "PhaseTimer",
@@ -37,10 +40,13 @@ NAMES = [
     "TuneConfig",
     "WildfireConfig",
     "Workflow",
+    "WorkflowEnvConfig",
     "WorkflowSpace",
+    "WorkflowVecEnv",
     "__version__",
     "diagnose",
     "evaluate",
+    "evaluate_workflow",
     "load_policy",
     "make_env",
     "register_envs",

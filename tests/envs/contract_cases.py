@@ -125,6 +125,13 @@ CASES = [
     wildfire("several-cells", cells_per_step=3, budget_frac=0.25, fires="fresh", n_settlements=1),
     wildfire("fixed", fires="fixed", reward="terminal", directions=8, obs="minimal"),
     wildfire("landfire", source="landfire", reward="relative", directions=32),
+    Case(
+        "workflow-gym",
+        "workflow:gym:brisktest/Subnets-v0",
+        WorkflowEnvConfig(
+            task="tests.envs.workflow.subnets:by_action", task_config={"backend": "sync"}
+        ),
+    ),
     gym("cartpole", "CartPole-v1"),
     gym("compiled-cartpole", "CartPole-v1", backend="compiled"),
     gym("compiled-short", "CartPole-v0", backend="compiled", max_steps=15),

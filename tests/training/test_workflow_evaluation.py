@@ -25,6 +25,7 @@ from briskrl.training.loop import train
 from briskrl.training.workflow_evaluation import (
     WorkflowEvaluation,
     WorkflowEvaluator,
+    evaluate_player,
     evaluate_workflow,
 )
 from briskrl.training.workflow_players import (
@@ -85,7 +86,7 @@ def test_seeds_decide_the_episodes_and_workflows_do_not() -> None:
     np.testing.assert_array_equal(one.returns, other.returns)
     assert one.compliance != other.compliance
     seeds = [
-        evaluate_workflow(RandomPlayer(), "cage2", "0", config=config, episodes=20, seed=seed)
+        evaluate_player(RandomPlayer(), "cage2", "0", config=config, episodes=20, seed=seed)
         for seed in (1, 1, 2)
     ]
     np.testing.assert_array_equal(seeds[0].returns, seeds[1].returns)
@@ -122,12 +123,20 @@ def test_a_trained_policy_is_evaluated_greedily_and_by_drawing(tmp_path: Path) -
     for stochastic in (True, False):
         player = PolicyPlayer(agent.policy, stochastic=stochastic)
         again = [
-            evaluate_workflow(player, "cage2", "24", config=config, episodes=30, seed=1)
+            evaluate_player(player, "cage2", "24", config=config, episodes=30, seed=1)
             for _ in range(2)
         ]
         np.testing.assert_array_equal(again[0].returns, again[1].returns)
         found[stochastic] = again[0]
     assert (found[True].returns != found[False].returns).any()
+    of_run = evaluate_workflow(tmp_path / "run", "24", episodes=30, seed=1)
+    np.testing.assert_array_equal(of_run.returns, found[True].returns)
+
+
+def test_a_run_without_workflows_is_refused(tmp_path: Path) -> None:
+    train(fused_config(tmp_path / "run", "ppo", env="cartpole"))
+    with pytest.raises(ConfigError, match="no workflows"):
+        evaluate_workflow(tmp_path / "run", "0")
 
 
 @pytest.mark.parametrize(
@@ -157,4 +166,4 @@ def test_random_actions_are_legal() -> None:
 def test_a_task_without_an_oracle_says_so() -> None:
     config = WorkflowEnvConfig(task="tests.envs.workflow.own_tasks:left_or_right")
     with pytest.raises(ConfigError, match="no oracle"):
-        evaluate_workflow(OraclePlayer(), "cartpole", "left>right", config=config, episodes=2)
+        evaluate_player(OraclePlayer(), "cartpole", "left>right", config=config, episodes=2)

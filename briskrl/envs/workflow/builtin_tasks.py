@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 from briskrl.core.config import build, settings
 from briskrl.core.errors import ConfigError, nearest
 from briskrl.core.registry import load_object
+from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.registry import ENVS
 from briskrl.envs.workflow.config import WorkflowEnvConfig
 from briskrl.envs.workflow.task import WorkflowTask
+from briskrl.envs.workflow.task_address import load_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,10 @@ def make_task(env: str, config: WorkflowEnvConfig) -> WorkflowTask:
             be loaded.
     """
     if config.task is not None:
-        return load_task(config.task)
+        settings_of_env = task_env_config(env, config)
+        return load_task(
+            config.task, settings_of_env if isinstance(settings_of_env, GymConfig) else None
+        )
     if env not in TASKS:
         raise ConfigError(
             f"The environment {env!r} has no built-in task with workflows. {nearest(env, TASKS)} "
@@ -62,17 +66,3 @@ def make_task(env: str, config: WorkflowEnvConfig) -> WorkflowTask:
 def default_lambda(env: str) -> float:
     """Weight of the bonus of an environment unless the settings give one."""
     return TASKS[env].alignment_lambda if env in TASKS else 1.0
-
-
-def load_task(address: str) -> WorkflowTask:
-    """The task at an address module:object, which may be a task or a function that makes one.
-
-    Raises:
-        ConfigError: It cannot be imported.
-    """
-    module, _, name = address.partition(":")
-    try:
-        found: Any = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"The task {address!r} cannot be imported: {error}.") from error
-    return cast(WorkflowTask, found() if callable(found) else found)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
+
+from briskrl.core.config import Setting, Settings
 
 Encoding = Literal["position", "pairwise", "rank"]
 AlignmentMode = Literal["rate", "step", "adaptive", "none"]
@@ -43,18 +46,30 @@ class WorkflowEnvConfig:
     adapt_steps: Annotated[int, Meta(ge=1)] = 50
     """Steps of each environment between two changes of lambda; set it to update_steps."""
     task: str | None = None
-    """Address module:object of a WorkflowTask, for environments without a built-in one."""
+    """Address module:name or file.py:name of a function or class that makes the WorkflowTask, for
+    environments without a built-in one."""
     task_config: dict[str, Any] = field(default_factory=dict)
     """Settings of the environment itself: comma-separated key=value pairs, or JSON."""
     debug: bool = False
     """Check everything that the task returns in every step."""
+
+    @classmethod
+    def resolve_flags(cls, given: Settings) -> Settings:
+        """What flags mean in the current folder: the file of a task becomes an absolute path."""
+        task = given.get("task")
+        if task is None or not isinstance(task.value, str):
+            return given
+        file, _, name = task.value.rpartition(":")
+        if not file.endswith(".py"):
+            return given
+        return {**given, "task": Setting(f"{Path(file).expanduser().absolute()}:{name}", "--task")}
 
     def modules(self, env: str) -> tuple[str, ...]:
         """The modules that are imported for the environment `env`, as in workflow:gym:Id."""
         from briskrl.envs.registry import ENVS
 
         inner = env.partition(":")[2]
-        found = tuple(filter(None, [(self.task or "").partition(":")[0]]))
+        found = tuple(filter(None, [(self.task or "").rpartition(":")[0]]))
         if inner not in ENVS:
             return found
         config = ENVS.get(inner).load_config()(**self.task_config)
@@ -63,7 +78,7 @@ class WorkflowEnvConfig:
     def check(self) -> list[str]:
         """Problems with combinations of settings, one sentence each."""
         wrong = []
-        if self.task is not None and not all(self.task.partition(":")[::2]):
+        if self.task is not None and not all(self.task.rpartition(":")[::2]):
             wrong.append(f"task {self.task!r} must be like package.module:name.")
         hidden = self.encoding == "none" and self.workflow is None
         if hidden and self.alignment_mode != "none":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from gymnasium.spaces import Discrete
 from numpy.typing import ArrayLike, NDArray
 
 from briskrl.core.errors import ConfigError
@@ -15,11 +17,25 @@ from briskrl.orders.workflow import check_categories
 
 Named = Mapping[str, tuple[int, ...]]
 OpenFunction = Callable[[Any], ArrayLike]
-"""(environments) -> (N, m): whether a category has a target that needs a repair and can get one."""
+"""(environments) -> (N, m): whether a category has a target that needs a repair and can get one.
+
+For a Gymnasium environment: (env) -> (m,), with the one `gymnasium.Env`."""
 EventFunction = Callable[[Any], ArrayLike]
-"""(environments) -> (N,): category of the milestone that the last step reached, or -1."""
+"""(environments) -> (N,): category of the milestone that the last step reached, or -1.
+
+For a Gymnasium environment: (env) -> a number."""
 
 
+@dataclass(frozen=True, slots=True)
+class SingleEnv:
+    """One Gymnasium environment, as tasks are bound to it where it is stepped."""
+
+    env: Any
+    """The `gymnasium.Env`."""
+    num_envs: int = 1
+
+
+@runtime_checkable
 class WorkflowTask(Protocol):
     """Says which incidents are open, and which one an action has worked on.
 
@@ -101,13 +117,13 @@ class ActionTableTask:
         Raises:
             ConfigError: The environments have another number of actions than the table.
         """
-        action = venv.env_spec.action
+        action = _action_of(venv)
         if not isinstance(action, DiscreteSpec) or action.n != len(self._table):
             raise ConfigError(
                 f"The table has the categories of {len(self._table)} actions, but the environments "
                 f"have {action}."
             )
-        self._venv = venv
+        self._venv = _stepped(venv)
         self._open = np.zeros((venv.num_envs, len(self.categories)), np.bool_)
         self._addressed = np.zeros(venv.num_envs, np.int8)
 
@@ -166,7 +182,7 @@ class EventTask:
 
     def bind(self, venv: Any) -> None:
         """See WorkflowTask."""
-        self._venv = venv
+        self._venv = _stepped(venv)
         self._open = np.zeros((venv.num_envs, len(self.categories)), np.bool_)
         self._events = np.zeros(venv.num_envs, np.int8)
 
@@ -179,6 +195,24 @@ class EventTask:
         """See WorkflowTask."""
         self._events[...] = self._event_fn(self._venv)
         return self._events
+
+
+def is_task(found: object) -> bool:
+    """Whether an object has what a task needs."""
+    return isinstance(found, WorkflowTask)
+
+
+def _stepped(venv: Any) -> Any:
+    """What the functions of a task get: the one environment, or all of them."""
+    return venv.env if isinstance(venv, SingleEnv) else venv
+
+
+def _action_of(venv: Any) -> Any:
+    """The actions of one environment."""
+    if not isinstance(venv, SingleEnv):
+        return venv.env_spec.action
+    space = venv.env.action_space
+    return DiscreteSpec(int(space.n)) if isinstance(space, Discrete) else space
 
 
 def check_in_table(actions: Array, count: int) -> None:
