@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from briskrl.cli.flags import Parser
+from briskrl.cli.frames import Frame
 from briskrl.cli.output import drawing, escape_all_but_colors, is_lost
-from briskrl.cli.targets import load_agent, parse_args
+from briskrl.cli.play_workflow import has_workflows, workflow_frames
+from briskrl.cli.targets import CONFIG_TOML, WORKFLOW_TOML, ParsedArgs, load_agent, parse_args
 from briskrl.core.errors import BriskError, ConfigError
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ examples:
   brisk play runs/NAME --gif game.gif
   brisk play snake                        the heuristic player
   brisk play snake --player random --height 6 --width 6
+  brisk play runs/NAME --workflow "op_server>enterprise>user>defender>op_host"
+  brisk play runs/NAME --workflow critical-first --workflow user-first --gif two.gif
   brisk play gym:FrozenLake-v1            any Gymnasium environment, as text if it can"""
 
 HOME, CLEAR_BELOW = "\x1b[H", "\x1b[J"
@@ -53,35 +57,33 @@ class PlayOptions:
     """Size of a cell in the GIF, in pixels."""
     player: str = "auto"
     """Player for an environment without a run: random, or a scripted player such as heuristic; auto
-    uses the best available."""
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One frame of an episode."""
-
-    picture: Any
-    """Text, or an image (H, W, 3) uint8."""
-    ended: str | None
-    """The result of the episode in words, only in its last frame."""
-    board: bool = True
-    """Whether a text is a board whose cells can be colored."""
+    uses the best available. With a workflow: oracle, which knows the true state, or random."""
+    workflow: tuple[str, ...] = ()
+    """Workflow to play under: names joined by >, a well-known name, or an id. Several, each in a
+    flag of its own, are shown side by side in a GIF, otherwise one after another."""
 
 
 def run(argv: list[str]) -> int:
     """Show or save the episodes."""
     parser = Parser("brisk play", "Show an episode in the terminal, or save it as a GIF.", EXAMPLES)
     parser.usage = "brisk play RUN|ENV [options]"
-    parsed = parse_args(parser, argv, PlayOptions)
+    parsed = parse_args(parser, argv, PlayOptions, marks=(CONFIG_TOML, WORKFLOW_TOML))
     options = parsed.options
     if options.gif is not None:
         _check_gif(Path(options.gif))
-    agent, _ = load_agent(parsed, options.player, options.seed)
+    frames = _frames(parsed, options)
     if options.gif is None:
-        show(play_episodes(agent, "ansi", options), options.fps)
+        show(frames, options.fps)
     else:
-        write_gif(play_episodes(agent, "rgb_array", options), Path(options.gif), options.fps)
+        write_gif(frames, Path(options.gif), options.fps)
     return 0
+
+
+def _frames(parsed: ParsedArgs, options: PlayOptions) -> Iterator[Frame]:
+    if options.workflow or has_workflows(parsed.target):
+        return workflow_frames(parsed, options)
+    agent, _ = load_agent(parsed, options.player, options.seed)
+    return play_episodes(agent, "ansi" if options.gif is None else "rgb_array", options)
 
 
 def play_episodes(agent: Agent, mode: str, options: PlayOptions) -> Iterator[Frame]:

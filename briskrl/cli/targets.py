@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer
-from briskrl.core.config import config_error, try_build
+from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer, flag_name
+from briskrl.core.config import config_error, field_hints, try_build
 from briskrl.core.errors import ConfigError, RunFolderError, nearest
 from briskrl.envs.registry import ENVS
 from briskrl.training.resolve import env_config_class
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs")
 """Where run folders are created unless `--run-dir` names another place."""
+CONFIG_TOML, WORKFLOW_TOML = "config.toml", "workflow.toml"
+"""Files by which the folder of a run, and that of a run under workflows, are known."""
 RANDOM = "random"
 """The player that every environment has."""
 
@@ -59,13 +61,17 @@ def find_run(argument: str) -> Path:
     return folder
 
 
-def find_target(argument: str) -> Path | str:
+def find_target(argument: str, marks: Sequence[str] = (CONFIG_TOML,)) -> Path | str:
     """The run folder for an argument, or else the environment of that name.
+
+    Args:
+        argument: A path, a name under runs/, or an environment.
+        marks: Files of which a run folder has one.
 
     Raises:
         RunFolderError: It is neither.
     """
-    folder = find_folder(argument)
+    folder = find_folder(argument, marks)
     if folder is not None:
         return folder
     if argument in ENVS:
@@ -75,10 +81,10 @@ def find_target(argument: str) -> Path | str:
     )
 
 
-def find_folder(argument: str) -> Path | None:
+def find_folder(argument: str, marks: Sequence[str] = (CONFIG_TOML,)) -> Path | None:
     """The run folder for an argument; None if there is none."""
     for folder in (Path(argument), RUNS / argument):
-        if (folder / "config.toml").is_file():
+        if any((folder / mark).is_file() for mark in marks):
             return folder
     return None
 
@@ -103,24 +109,29 @@ class ParsedArgs:
     args: argparse.Namespace
 
 
-def parse_args(parser: Parser, argv: list[str], options: type) -> ParsedArgs:
+def parse_args(
+    parser: Parser, argv: list[str], options: type, *, marks: Sequence[str] = (CONFIG_TOML,)
+) -> ParsedArgs:
     """Parse a target, the command's own flags and, for an environment, its flags.
 
     Args:
         parser: A parser that has the command's other flags already.
         argv: The arguments after the command's name.
-        options: Config class of the command's own flags.
+        options: Config class of the command's own flags; those of the environment with equal names
+            are left out.
+        marks: Files of which a run folder has one.
     """
     text = "run folder (or its name under runs/), or an environment"
     parser.add_argument("TARGET", metavar="RUN|ENV", help=text)
     parser.add_argument("--trust", action="store_true", help=TRUST)
     add_flags(parser, options)
-    target = _target(parser, argv)
+    target = _target(parser, argv, marks)
     classes = {"": options}
     if isinstance(target, str):
         classes["env_config"] = env_config_class(target)
         group = parser.add_argument_group(f"environment {target}")
-        add_flags(group, classes["env_config"], section="env_config")
+        taken = [flag_name(name) for name in field_hints(options)]
+        add_flags(group, classes["env_config"], section="env_config", taken=taken)
     args = parser.parse(argv)
     layer = flag_layer(args, classes)
     chosen, problems = try_build(options, layer.values)
@@ -162,10 +173,10 @@ def load_agent(parsed: ParsedArgs, player: str, seed: int) -> tuple[Agent, str]:
     return Agent(chosen.policy(), env, replace(config, **chosen.needs)), player
 
 
-def _target(parser: Parser, argv: list[str]) -> Path | str | None:
+def _target(parser: Parser, argv: list[str], marks: Sequence[str]) -> Path | str | None:
     """The target among the arguments; None if there is only a request for help."""
     words = [word for word in argv if word not in ("-h", "--help")]
     if words != argv:
         plain = [word for word in words if not word.startswith("-")]
-        return find_target(plain[0]) if plain else None
-    return find_target(parser.parse_known_args(argv)[0].TARGET)
+        return find_target(plain[0], marks) if plain else None
+    return find_target(parser.parse_known_args(argv)[0].TARGET, marks)

@@ -8,10 +8,10 @@ import numpy as np
 
 from briskrl.algos.base import Policy
 from briskrl.core.errors import ConfigError
-from briskrl.core.spec import BoxSpec, DiscreteSpec, EnvSpec, MultiDiscreteSpec, SubsetSpec
 from briskrl.core.types import Array, Bools, StepBuffers
 from briskrl.envs.workflow.env import WorkflowVecEnv
 from briskrl.envs.workflow.task import Oracle
+from briskrl.training.random_policy import RandomPolicy
 
 
 class WorkflowPlayer(Protocol):
@@ -90,31 +90,8 @@ class RandomPlayer:
 
     def begin(self, env: WorkflowVecEnv, rng: np.random.Generator) -> None:
         """See WorkflowPlayer."""
-        self._env, self._rng = env, rng
+        self._policy = RandomPolicy(env.env_spec.action, int(rng.integers(2**62)))
 
     def act(self, now: StepBuffers) -> Array:
         """See WorkflowPlayer."""
-        return random_actions(self._env.env_spec, self._env.num_envs, now.mask, self._rng)
-
-
-def random_actions(
-    spec: EnvSpec, count: int, mask: Bools | None, rng: np.random.Generator
-) -> Array:
-    """Uniformly random legal actions (N,) or (N, D); unbounded ones are standard normal."""
-    action = spec.action
-    if isinstance(action, DiscreteSpec):
-        keys = rng.random((count, action.n))
-        if mask is not None:
-            # Without a legal action all are treated as legal.
-            keys += mask
-        chosen: Array = keys.argmax(axis=1)
-        return chosen
-    if isinstance(action, MultiDiscreteSpec):
-        return rng.integers(action.nvec, size=(count, len(action.nvec)))
-    if isinstance(action, SubsetSpec):
-        return rng.random((count, action.n)).argsort(axis=1)[:, : action.k]
-    assert isinstance(action, BoxSpec)
-    if max(-action.low, action.high) > 1e6:
-        return rng.standard_normal((count, *action.shape)).astype(np.float32)
-    drawn = rng.uniform(action.low, action.high, (count, *action.shape))
-    return drawn.astype(np.float32)
+        return self._policy.act(now.obs, now.mask)

@@ -9,15 +9,6 @@ import numpy as np
 import pytest
 
 from briskrl import ConfigError
-from briskrl.core.spec import (
-    ActionSpec,
-    ArraySpec,
-    BoxSpec,
-    DiscreteSpec,
-    EnvSpec,
-    MultiDiscreteSpec,
-    SubsetSpec,
-)
 from briskrl.envs.cage2.workflow_task import NAMED
 from briskrl.envs.workflow.config import WorkflowEnvConfig
 from briskrl.training.evaluate import load_policy
@@ -33,7 +24,6 @@ from briskrl.training.workflow_players import (
     PolicyPlayer,
     RandomPlayer,
     WorkflowPlayer,
-    random_actions,
 )
 from tests.training.runs import fused_config
 
@@ -137,30 +127,6 @@ def test_a_run_without_workflows_is_refused(tmp_path: Path) -> None:
     train(fused_config(tmp_path / "run", "ppo", env="cartpole"))
     with pytest.raises(ConfigError, match="no workflows"):
         evaluate_workflow(tmp_path / "run", "0")
-
-
-@pytest.mark.parametrize(
-    "action", [DiscreteSpec(4), MultiDiscreteSpec((2, 5)), SubsetSpec(6, 2), BoxSpec((3,), -2, 1)]
-)
-def test_random_actions_are_in_range(action: ActionSpec) -> None:
-    spec = EnvSpec(ArraySpec.of((1,), np.float32, 0, 1), action, None, False, True)
-    found = random_actions(spec, 500, None, np.random.default_rng(0))
-    low, high = {
-        DiscreteSpec: (0, 3),
-        MultiDiscreteSpec: (0, np.array([1, 4])),
-        SubsetSpec: (0, 5),
-        BoxSpec: (-2, 1),
-    }[type(action)]
-    assert ((found >= low) & (found <= high)).all()
-    assert len(np.unique(found)) > 3
-
-
-def test_random_actions_are_legal() -> None:
-    spec = EnvSpec(ArraySpec.of((1,), np.float32, 0, 1), DiscreteSpec(4), None, True, True)
-    mask = np.tile([False, True, False, True], (400, 1))
-    mask[0] = False
-    found = random_actions(spec, 400, mask, np.random.default_rng(0))
-    assert set(found[1:].tolist()) == {1, 3}
 
 
 def test_a_task_without_an_oracle_says_so() -> None:

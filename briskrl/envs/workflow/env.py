@@ -22,6 +22,7 @@ from briskrl.envs.validation import check_buffers
 from briskrl.envs.workflow.config import WorkflowEnvConfig
 from briskrl.envs.workflow.kernels import tracker
 from briskrl.envs.workflow.records import ComplianceRecords
+from briskrl.envs.workflow.render import Caption
 from briskrl.envs.workflow.slots import WorkflowSlots
 from briskrl.envs.workflow.task import WorkflowTask
 from briskrl.orders.space import WorkflowSpace
@@ -105,6 +106,10 @@ class WorkflowVecEnv:
         Privileged information, for oracles and drawings.
         """
         return self._slots.required
+
+    def caption(self, env: int) -> Caption:
+        """What an environment has to do now, by the true state, and how it was obeyed so far."""
+        return self._slots.caption(env)
 
     @property
     def alignment_lambda(self) -> float:

@@ -18,6 +18,7 @@ from briskrl.envs.workflow.kernels import layout as k
 from briskrl.envs.workflow.kernels import tracker
 from briskrl.envs.workflow.kernels.orders import order_ids, required_categories
 from briskrl.envs.workflow.records import ComplianceRecords, new_ring, records_of
+from briskrl.envs.workflow.render import Caption
 from briskrl.orders.encoding import encoding_width
 from briskrl.orders.space import WorkflowSpace
 
@@ -141,6 +142,17 @@ class WorkflowSlots:
         orders, opened = self._slots[:, k.ORDER].copy(), self._slots[:, k.OPEN].copy()
         required_categories(orders, self.m, opened, found)
         return found
+
+    def caption(self, env: int) -> Caption:
+        """What is drawn of an environment."""
+        row = self._slots[env]
+        order = unpack_orders(row[k.ORDER, None], self.m)[0].tolist()
+        return Caption(
+            names=tuple(self.space.categories[category] for category in order),
+            opened=tuple(bool(row[k.OPEN] >> category & 1) for category in order),
+            ok=int(row[k.OK]),
+            judged=int(row[k.JUDGED]),
+        )
 
     def assign(self, slots: ArrayLike, ids: ArrayLike) -> None:
         """Let environments follow other orders from their next episode on."""
