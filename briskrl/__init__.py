@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     from briskrl.tuning.run import tune as tune
     from briskrl.workflows.config import SearcherConfig as SearcherConfig
     from briskrl.workflows.history import OrderResult as OrderResult
+    from briskrl.workflows.run.api import WorkflowTrainer as WorkflowTrainer
+    from briskrl.workflows.run.api import joint as joint
+    from briskrl.workflows.run.api import search as search
+    from briskrl.workflows.run.config import WorkflowConfig as WorkflowConfig
     from briskrl.workflows.searcher import Searcher as Searcher
     from briskrl.workflows.surrogate import OrderSurrogate as OrderSurrogate
 
@@ -86,16 +90,20 @@ _MODULES = {
     "TuneConfig": "briskrl.tuning.config",
     "WildfireConfig": "briskrl.envs.wildfire.config",
     "Workflow": "briskrl.orders.workflow",
+    "WorkflowConfig": "briskrl.workflows.run.config",
     "WorkflowEnvConfig": "briskrl.envs.workflow.config",
     "WorkflowSpace": "briskrl.orders.space",
+    "WorkflowTrainer": "briskrl.workflows.run.api",
     "WorkflowVecEnv": "briskrl.envs.workflow.env",
     "diagnose": "briskrl.doctor",
     "evaluate": "briskrl.training.evaluate",
     "evaluate_workflow": "briskrl.training.workflow_evaluation",
+    "joint": "briskrl.workflows.run.api",
     "load_policy": "briskrl.export.load",
     "make_env": "briskrl.envs.make",
     "register_envs": "briskrl.envs.gym_ids",
     "resume": "briskrl.training.loop",
+    "search": "briskrl.workflows.run.api",
     "train": "briskrl.training.loop",
     "tune": "briskrl.tuning.run",
 }
@@ -134,17 +142,21 @@ __all__ = [
     "TuneConfig",
     "WildfireConfig",
     "Workflow",
+    "WorkflowConfig",
     "WorkflowEnvConfig",
     "WorkflowSpace",
+    "WorkflowTrainer",
     "WorkflowVecEnv",
     "__version__",
     "diagnose",
     "evaluate",
     "evaluate_workflow",
+    "joint",
     "load_policy",
     "make_env",
     "register_envs",
     "resume",
+    "search",
     "train",
     "tune",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer
 from briskrl.cli.output import print_json
@@ -16,6 +17,7 @@ from briskrl.core.config import field_hints, to_toml
 from briskrl.core.errors import BriskError, ConfigError, RunFolderError, nearest
 
 if TYPE_CHECKING:
+    from briskrl.cli.workflow_args import Parsed
     from briskrl.workflows.run.config import WorkflowConfig
     from briskrl.workflows.run.folder import Mode
     from briskrl.workflows.run.outcome import Outcome
@@ -111,31 +113,23 @@ def _run_new(name: str, argv: list[str]) -> int:
     )
 
 
-def for_one_workflow(config: WorkflowConfig, parsed: Any) -> WorkflowConfig:
+def for_one_workflow(config: WorkflowConfig, parsed: Parsed) -> WorkflowConfig:
     """The same settings for training under the workflow that was given.
 
     Without a --warm-start there is no base phase, and without --total-episodes there are as many
     as training and evaluation may take.
     """
-    from dataclasses import replace
+    from briskrl.workflows.run.api import one_workflow_config
 
     if parsed.args.workflow is None:
         raise ConfigError("Give the workflow with --workflow; `brisk workflow list` lists them.")
     given = {name for layer in parsed.layers for name in layer.values}
-    config = replace(
-        config,
-        warm_start=config.warm_start if "warm_start" in given else "none",
-        searcher=replace(
-            config.searcher, strategy="list", workflows=(parsed.args.workflow,), max_visits=1
-        ),
-    )
-    if "total_episodes" not in given:
-        from briskrl.workflows.run.setup import make_setup
-
-        setup = make_setup(config)
-        total = setup.base_episodes + setup.budget.cap + setup.budget.eval_episodes
-        config = replace(config, total_episodes=total)
-    return config
+    if "warm_start" not in given:
+        config = replace(config, warm_start="none")
+    found = one_workflow_config(config, parsed.args.workflow)
+    if "total_episodes" in given:
+        found = replace(found, total_episodes=config.total_episodes)
+    return found
 
 
 def start(

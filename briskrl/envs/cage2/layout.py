@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,8 +106,17 @@ def params_of(layout: Layout) -> NDArray[np.int64]:
         k.R_FIXABLE: _mask(map(layout.is_fixable, s.HOST_NAMES)),
     }.items():
         params[at] = number
-    _write_tables(params.view(np.int16))
+    # Settings and tables do not overlap.
+    params += _tables()
     return params
+
+
+@cache
+def _tables() -> NDArray[np.int64]:
+    """The scenario's tables in an array without settings; made once, because it takes long."""
+    tables = np.zeros(-(-k.T_END // 4), np.int64)
+    _write_tables(tables.view(np.int16))
+    return tables
 
 
 def track_hosts(

@@ -26,13 +26,16 @@ PPO_DEFAULTS: dict[str, Any] = {"update_steps": 50, "lr": 1e-3, "lr_schedule": "
 @accepts_aliases
 @dataclass(frozen=True, slots=True)
 class WorkflowConfig:
-    """Training under workflows: the task, the episodes to spend, and how policies are scored."""
+    """Training under workflows: the task, the episodes to spend, and how policies are scored.
+
+    Nested settings may also be given as mappings.
+    """
 
     ALIASES: ClassVar[AliasTable] = {"n_envs": "num_envs"}
 
     task: str = "cage2"
     """Environment with kinds of incident: cage2, ordered-visit, or gym:ID with a task of yours."""
-    seed: Annotated[int, Meta(ge=0, lt=2**63)] = 0
+    seed: Annotated[int, Meta(ge=0)] = 0
     """Seed of everything; equal seeds and settings give equal results."""
     num_envs: Annotated[int, Meta(ge=1, le=1_048_576)] = 200
     """Environments stepped together by every job."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.config import build, config_error, settings
@@ -12,6 +13,7 @@ from briskrl.core.errors import ConfigError
 from briskrl.core.types import JSON
 from briskrl.envs.registry import ENVS
 from briskrl.envs.workflow.builtin_tasks import TASKS, make_task, task_env_config
+from briskrl.envs.workflow.config import WorkflowEnvConfig
 from briskrl.orders.space import WorkflowSpace
 from briskrl.training.config import TrainConfig
 from briskrl.workflows.config import SearcherConfig
@@ -20,6 +22,7 @@ from briskrl.workflows.run.config import BASE_SHARE, MINIBATCHES, PPO_DEFAULTS, 
 from briskrl.workflows.run.evaluation_plan import EvaluationPlan, Scenario
 from briskrl.workflows.run.presets import find_suite
 from briskrl.workflows.run.seeds import Stage, job_seed
+from briskrl.workflows.run.stop_config import StopConfig
 from briskrl.workflows.run.trainer_config import Course, Draw
 
 
@@ -170,6 +173,7 @@ def make_setup(config: WorkflowConfig) -> RunSetup:
     Raises:
         ConfigError: They cannot be used.
     """
+    config = _with_objects(config)
     problems = config.check()
     if problems:
         raise config_error(problems)
@@ -187,6 +191,22 @@ def make_setup(config: WorkflowConfig) -> RunSetup:
         scenarios=find_suite(config.task, config.suite),
         episode_length=length if isinstance(length, int) else None,
     )
+
+
+def _with_objects(config: WorkflowConfig) -> WorkflowConfig:
+    """The same settings; nested ones that were given as mappings become config objects."""
+    nested: dict[str, type] = {
+        "env_config": WorkflowEnvConfig,
+        "searcher": SearcherConfig,
+        "stop": StopConfig,
+    }
+    given = {name: getattr(config, name) for name in nested}
+    changes: dict[str, Any] = {
+        name: build(nested[name], settings(value, name))
+        for name, value in given.items()
+        if isinstance(value, Mapping)
+    }
+    return replace(config, **changes)
 
 
 def _check_task(name: str) -> None:
