@@ -32,6 +32,8 @@ class BuildContext:
     compute: Compute
     codec: ObsCodec | None = None
     """Decodes stored observations; None if a replay buffer must store them whole."""
+    note: Callable[[str], None] = lambda text: None
+    """Receives messages for the user while components are built."""
 
 
 @dataclass(frozen=True, slots=True)

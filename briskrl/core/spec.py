@@ -174,6 +174,9 @@ class EnvSpec:
     code_words: int = 0
     """64-bit words of an observation's code, from which a codec rebuilds it; 0 without codes.
     Environments with codes never truncate episodes."""
+    frame_stack: int = 1
+    """Frames that an observation consists of, as planes, the newest last; the first frame of an
+    episode fills the stack."""
     left_out: tuple[str, ...] = ()
     """Members of the environment's observations that `obs` does not hold, because they are text."""
 

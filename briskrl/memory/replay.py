@@ -32,6 +32,7 @@ from briskrl.core.types import (
 )
 from briskrl.memory.chunks import RingChunks
 from briskrl.memory.codec_buffers import CodecBuffers, codes_of
+from briskrl.memory.frame_stacks import FrameStacks
 from briskrl.memory.kernels import ring as ring_kernels
 from briskrl.memory.ring import Ring, batches_of, rows_of
 from briskrl.memory.state_check import loaded_cursor
@@ -75,6 +76,10 @@ class ReplayBuffer:
         self.num_rows = max(-(-capacity // num_envs), n_step + 2)
         self.n_step = n_step
         self.gamma = float(gamma)
+        self._frames = None
+        if codec is None and spec.frame_stack > 1:
+            self._frames = FrameStacks(spec, num_envs)
+            spec = self._frames.spec
         self._codec_buffers = None if codec is None else CodecBuffers(codec, spec.code_words)
         self.ring = Ring.allocate(spec, self.num_rows * num_envs, coded=codec is not None)
         self.cursor: Ints = np.zeros((2, num_envs), np.int64)
@@ -149,6 +154,10 @@ class ReplayBuffer:
         if ids is not None:
             arguments = self._arguments(before, decision, after, self._check_ids(ids))
         else:
+            if self._frames is not None:
+                # The bound arguments hold copies of the newest frames.
+                self._obs_of(before)
+                self._final_obs_of(after)
             arguments = self._bound_arguments(before, decision, after)
         if self._codec_buffers is not None and after.truncated.any():
             raise ValueError(
@@ -203,8 +212,10 @@ class ReplayBuffer:
 
         All of them must be transitions that can be sampled.
         """
-        ring, codec_buffers = self.ring, self._codec_buffers
-        if codec_buffers is None:
+        ring, codec_buffers, frames = self.ring, self._codec_buffers, self._frames
+        if frames is not None:
+            obs, next_obs = frames.buffers(out)
+        elif codec_buffers is None:
             obs, next_obs = batches_of(out.obs, ring.obs), batches_of(out.next_obs, ring.obs)
         else:
             obs, next_obs = codec_buffers.buffers(out)
@@ -221,10 +232,12 @@ class ReplayBuffer:
         )
         if codec_buffers is not None:
             codec_buffers.decode(updates, out)
+        if frames is not None:
+            frames.fill(self._packed_ring, updates, out)
 
     def views(self, out: Batch) -> dict[str, Array] | None:
-        """The fields of `out` as arrays for kernels; None if codes have to be decoded."""
-        if self._codec_buffers is not None:
+        """The fields of `out` as arrays for kernels; None if the ring stores something else."""
+        if self._codec_buffers is not None or self._frames is not None:
             return None
         ring = self.ring
         return {
@@ -378,11 +391,15 @@ class ReplayBuffer:
         }
 
     def _obs_of(self, buffers: StepBuffers) -> Array:
-        """What the ring stores of observations: themselves or their codes."""
+        """What the ring stores of observations: themselves, their newest frames or their codes."""
+        if self._frames is not None:
+            return self._frames.newest(buffers.obs, "obs")
         return buffers.obs if self._codec_buffers is None else codes_of(buffers)
 
     def _final_obs_of(self, buffers: StepBuffers) -> Array:
         """Final observations; with codes a placeholder, because no episode is truncated."""
+        if self._frames is not None:
+            return self._frames.newest(buffers.final_obs, "final_obs")
         return buffers.final_obs if self._codec_buffers is None else codes_of(buffers)
 
     def _mask_of(self, mask: Bools | None, rows: int) -> Bools:

@@ -67,6 +67,7 @@ def train(
     config = complete(config)
     # A resume must use as many threads as the run did, also on a machine with other cores.
     config = replace(config, threads=config.num_threads)
+    note = (reporter or SilentReporter()).on_note
     path = None if config.run_dir is None else Path(config.run_dir)
     if path is not None:
         check_not_taken(path)
@@ -74,7 +75,7 @@ def train(
         given = build_like(env, config.num_envs, config.env_config)
     # Building the trainer first reports all errors in the config before anything is written.
     with (
-        closing(Trainer(config, given)) as trainer,
+        closing(Trainer(config, given, note)) as trainer,
         RunDir.create(
             path, env=config.env, algo=config.algo, seed=config.seed, config_toml=to_toml(config)
         ) as folder,
@@ -109,6 +110,7 @@ def resume(
             that does not fit the saved state, or it names modules and is not trusted.
         StorageError: The run folder cannot be written at the beginning or at the end.
     """
+    note = (reporter or SilentReporter()).on_note
     with RunDir.open(Path(run_dir)).lock() as folder:
         folder.check_checkpoints()
         config = load_config(folder.config_path)
@@ -120,7 +122,7 @@ def resume(
             config = replace(config, steps=steps)
         if engine is not None:
             config = replace(config, engine=engine)
-        with closing(Trainer(config, _given(env, config))) as trainer:
+        with closing(Trainer(config, _given(env, config), note)) as trainer:
             return run_trainer(trainer, folder, reporter or SilentReporter(), hooks, resumed=True)
 
 

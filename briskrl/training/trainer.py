@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,17 @@ class Trainer:
     Args:
         config: The complete settings of the run.
         env: Environments to train on instead of those that the config names.
+        note: Receives messages for the user while all is built.
     """
 
-    def __init__(self, config: TrainConfig, env: VecEnv | None = None) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        env: VecEnv | None = None,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self.config = config
+        self._note = note
         self.device = choose_device(config.device)
         budget = config.budget
         self.counters = Counters(total_steps=budget.steps, total_episodes=budget.episodes)
@@ -265,6 +273,7 @@ class Trainer:
             streams=self.streams,
             compute=compute,
             codec=self._codec,
+            note=self._note,
         )
         components: Components = load_object(ALGOS.get(config.algo).build)(
             config.algo_config, context

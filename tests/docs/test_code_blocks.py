@@ -50,7 +50,7 @@ SKIPPED = {
     "clusters.md": 4,
     "compare.md": 1,
     "doctor.md": 1,
-    "gymnasium.md": 2,
+    "gymnasium.md": 1,
     "own-algorithm.md": 1,
     "own-script.md": 2,
     "quickstart.md": 2,

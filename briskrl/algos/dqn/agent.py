@@ -32,6 +32,7 @@ from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.state_checks import invalid_state, whole
 from briskrl.core.types import Array, Batch, Bools, Decision, Floats, State
+from briskrl.memory.available import announce_memory
 from briskrl.memory.base import ReplayMemory
 from briskrl.memory.prioritized import PrioritizedReplay
 from briskrl.memory.replay import ReplayBuffer
@@ -209,6 +210,13 @@ def build_components(config: DQNConfig, context: BuildContext) -> OffPolicyCompo
 
 
 def _build_memory(config: DQNConfig, context: BuildContext) -> ReplayMemory:
+    announce_memory(
+        context.spec,
+        config.buffer_size,
+        "--buffer-size",
+        context.note,
+        coded=context.codec is not None,
+    )
     shape = {
         "capacity": config.buffer_size,
         "num_envs": context.num_envs,

@@ -35,6 +35,7 @@ from briskrl.core.counters import Counters
 from briskrl.core.rng import Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch, Rollout, State
+from briskrl.memory.available import announce_memory
 from briskrl.memory.rollout import RolloutBuffer
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.compute import Compute
@@ -240,6 +241,10 @@ def build_components(config: PPOConfig, context: BuildContext) -> OnPolicyCompon
     """A PPO with its rollout buffer and update schedule."""
     algo = PPO(config, context.spec, context.streams, context.compute)
     num_envs, pretraining = context.num_envs, None
+    steps = (config.update_steps + 1) * num_envs * (config.reuse + 1)
+    # Rollouts hold whole stacks of frames.
+    whole = replace(context.spec, frame_stack=1)
+    announce_memory(whole, steps, "--num-envs or --update-steps", context.note, coded=False)
     if config.pretrain_from is not None:
         pretraining = Pretraining(
             teacher=config.pretrain_from,

@@ -13,6 +13,20 @@ from msgspec import Meta
 from briskrl.core.aliases import AliasTable
 from briskrl.core.config import Setting, Settings, accepts_aliases
 
+ATARI: dict[str, Any] = {
+    "grayscale": True,
+    "resize": 84,
+    "frame_skip": 4,
+    "frame_stack": 4,
+    "noop_max": 30,
+    "fire_reset": True,
+    "episodic_life": True,
+    "clip_reward": True,
+}
+"""The usual preprocessing of Atari games (Mnih 2015)."""
+PREPROCESSING = tuple(name for name in ATARI if name != "clip_reward")
+"""Settings of the wrapper in `preprocessing`."""
+
 
 @accepts_aliases
 @dataclass(frozen=True, slots=True)
@@ -50,6 +64,25 @@ class GymConfig:
     """If an environment fails: stop, or truncate its episode and replace it."""
     max_steps: Annotated[int, Meta(ge=1)] | None = None
     """Steps after which an episode is truncated; by default the registered limit."""
+    atari: bool = False
+    """The usual preprocessing of Atari games: the next eight settings with grayscale, 84, 4, 4, 30,
+    fire_reset, episodic_life and clip_reward."""
+    grayscale: bool = False
+    """Observe brightness instead of colors."""
+    resize: Annotated[int, Meta(ge=0, le=4096)] = 0
+    """Side of the square that pictures are resized to; 0 keeps their size."""
+    frame_skip: Annotated[int, Meta(ge=1, le=100)] = 1
+    """Frames for which an action is repeated; the last two are merged by their maximum."""
+    frame_stack: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Newest frames that an observation holds, as planes."""
+    noop_max: Annotated[int, Meta(ge=0, le=1000)] = 0
+    """Games begin with 1 to this many steps without an action; 0 for none."""
+    fire_reset: bool = False
+    """Begin games that wait for it with the action FIRE."""
+    episodic_life: bool = False
+    """End an episode with every lost life; evaluations play whole games."""
+    clip_reward: bool = False
+    """Learn from the sign of rewards; scores and evaluations use the rewards themselves."""
     joint_actions: bool = False
     """Turn a MultiDiscrete action space into one discrete action over all combinations."""
     env_args: dict[str, Any] = field(default_factory=dict)
@@ -89,8 +122,21 @@ class GymConfig:
         prefix = env.partition(":")[2].rpartition(":")[0]
         return (*self.env_files, *self.packages, *filter(None, [prefix]))
 
+    @property
+    def preprocesses(self) -> bool:
+        """Whether any setting changes what an environment shows or when its episodes end."""
+        plain = GymConfig()
+        return any(getattr(self, name) != getattr(plain, name) for name in PREPROCESSING)
+
+    def expanded(self) -> GymConfig:
+        """These settings with what `atari` stands for."""
+        return replace(self, atari=False, **ATARI) if self.atari else self
+
     def for_evaluation(self) -> GymConfig:
-        """These settings with a backend in which every episode depends only on its own seed."""
+        """These settings for whole episodes, each of which depends only on its own seed."""
+        if self.atari or self.episodic_life or self.clip_reward:
+            whole = replace(self.expanded(), episodic_life=False, clip_reward=False)
+            return whole.for_evaluation()
         if self.backend == "vector":
             return replace(self, backend="sync")
         return replace(self, backend="process", min_ready=0) if self.backend == "async" else self

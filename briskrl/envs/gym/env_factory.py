@@ -18,6 +18,7 @@ from briskrl.envs.gym.actions import ActionConverter, make_action_converter
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.deadline import Deadline
 from briskrl.envs.gym.known_packages import describe_unknown_id, import_known_package
+from briskrl.envs.gym.preprocessing import PreprocessedEnv, make_arguments, preprocess
 from briskrl.envs.gym.returned import unpack_reset
 from briskrl.envs.gym.spaces import ObsConverter, make_obs_converter
 from briskrl.envs.gym.user_code import describe_error, import_env_file, import_user_module
@@ -73,14 +74,16 @@ class EnvFactory:
         if not registered.additional_wrappers:
             registered.max_episode_steps = None
         registered.order_enforce = False
-        arguments = dict(self.config.env_args)
+        config = self.config.expanded()
+        arguments = make_arguments(registered.entry_point, config) | self.config.env_args
         if render_mode is not None:
             arguments["render_mode"] = render_mode
         self._import_entry_point(registered.entry_point)
         try:
             with self.deadline("cannot be made: its constructor"):
-                return gymnasium.make(registered, disable_env_checker=True, **arguments)
-        except EnvWorkerError:
+                env = gymnasium.make(registered, disable_env_checker=True, **arguments)
+            return preprocess(env, config, self.name)
+        except (ConfigError, EnvWorkerError):
             raise
         except Exception as error:
             raise self._make_error(error) from error
@@ -155,6 +158,7 @@ class EnvFactory:
             max_steps=self._longest_episode(env),
             has_mask=has_mask,
             exact_state=has_exact_state(self),
+            frame_stack=env.frame_stack if isinstance(env, PreprocessedEnv) else 1,
             left_out=obs.left_out,
         )
 

@@ -92,6 +92,7 @@ class EnvGroup:
             raise
         self._write, self._convert = obs_converter.write, action_converter.convert
         self._limit = factory.max_steps or sys.maxsize
+        self._clips = factory.config.expanded().clip_reward
         self._steps = [env.step for env in self.envs]
         self._masks = [_mask_method(env) for env in self.envs]
         self._obs, self._final = _rows(buffers.obs), _rows(buffers.final_obs)
@@ -167,7 +168,7 @@ class EnvGroup:
         if not -LARGEST <= reward <= LARGEST:
             raise self._error(k, f"returned the reward {reward}")
         length = self._lengths[k] + 1
-        self._reward[k] = reward
+        self._reward[k] = reward if not self._clips else (reward > 0) - (reward < 0)
         if terminated or truncated or length >= self._limit:
             self._end(k, length, self._returns[k] + reward, obs, info)
             self._terminated[k] = terminated

@@ -17,6 +17,7 @@ from briskrl.envs.base import VecEnv
 from briskrl.envs.gym.backend_selection import build_from
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
+from briskrl.envs.gym.preprocessing import preprocess
 from briskrl.envs.gym.vector import adapt_vector
 
 
@@ -69,7 +70,7 @@ class GivenFactory(EnvFactory):
             raise ConfigError(
                 f"{self.name} returned {type(env).__name__}, which is not a gymnasium.Env."
             )
-        return env
+        return preprocess(env, self.config.expanded(), self.name)
 
     def _longest_episode(self, env: GymEnv) -> int | None:
         registered = None if env.spec is None else env.spec.max_episode_steps

@@ -97,6 +97,9 @@ def make_compiled(factory: EnvFactory, num_envs: int, spec: EnvSpec, *, threads:
 
 
 def _registered_version(factory: EnvFactory) -> CompiledVersion | None:
+    config = factory.config.expanded()
+    if config.preprocesses or config.clip_reward:
+        return None
     entry = factory.entry_point
     name = entry if isinstance(entry, str) else _address(entry)
     if name not in COMPILED_VERSIONS:
