@@ -32,12 +32,16 @@ COMMANDS = {
     "env-share": "how much an environment slows training, at equal networks",
     "engines": "the fused engine compared with torch, and two threads with one",
     "ratio": "cost and benefit of each preset of --train-steps-ratio",
+    "workflow": "training under workflows compared with plain PPO",
     "cluster": "many runs at the same time, and replicas of one run: local and Ray",
     "machine": "peak rates of this machine, the reference of later runs",
 }
 CHECKOUT_COMMANDS = ("legacy", "peers")
 """Benchmarks in the `benchmarks` folder of the repository."""
-ELSEWHERE = {"cluster": "briskrl.cluster.bench.command"}
+ELSEWHERE = {
+    "cluster": "briskrl.cluster.bench.command",
+    "workflow": "briskrl.workflows.bench.command",
+}
 """Modules of benchmarks of layers above `briskrl.bench`."""
 
 OVERVIEW = """\

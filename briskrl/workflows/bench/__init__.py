@@ -1,0 +1,1 @@
+"""What `brisk bench workflow` measures."""
