@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer
+from briskrl.cli.flags import BEST, TRUST, Parser, add_flags, flag_layer
 from briskrl.cli.output import print_json
 from briskrl.cli.targets import find_run
 from briskrl.core.config import build
@@ -60,6 +60,7 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("RUN", help="run folder, or its name under runs/")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--best", action="store_true", help=BEST)
     parser.add_argument("--trust", action="store_true", help=TRUST)
     add_flags(parser, ExportOptions)
     args = parser.parse(argv)
@@ -74,6 +75,7 @@ def run(argv: list[str]) -> int:
         observations=options.observations,
         episodes=options.episodes,
         seed=options.seed,
+        best=args.best,
         trust=args.trust,
     )
     if args.json:

@@ -21,6 +21,9 @@ from briskrl.core.text_values import Assignments, kinds_of, parse_value, show
 SKIPPED = ("env_config", "algo_config", "curriculum", "searcher", "stop")
 """Fields without a flag: tables, whose own fields have flags, or which only a file can hold."""
 
+BEST = "the policy with the best evaluation during training instead of the newest"
+"""Help of the flag --best."""
+
 TRUST = "import the Python modules that settings of other users name; this runs their code"
 """Help of the flag --trust."""
 

@@ -193,6 +193,7 @@ def summary(result: RunResult, played: EvalResult | None) -> str:
     lines = [
         f"{ended}: {counts} ({result.updates_per_transition:.4g} per transition)",
         f"  plays    {describe_score(result, played)}",
+        *_best_lines(result),
         f"  speed    {format_count(result.steps_per_s)} steps/s: {times}, "
         f"after {format_duration(result.warmup_s)} of warm-up",
         f"  machine  {describe_utilization(result)}",
@@ -206,6 +207,16 @@ def summary(result: RunResult, played: EvalResult | None) -> str:
             f"           {brisk} resume {run} --steps {2 * result.env_steps}",
         ]
     return "\n".join(lines)
+
+
+def _best_lines(result: RunResult) -> list[str]:
+    best = result.best_evaluation
+    if best is None:
+        return []
+    score, step = format_score(best["mean_score"]), f"{best['env_steps']:,}"
+    return [
+        f"  best     score {score} after {step} steps, over {best['episodes']} episodes (--best)"
+    ]
 
 
 def describe_score(result: RunResult, played: EvalResult | None) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer, flag_name
+from briskrl.cli.flags import BEST, TRUST, Parser, add_flags, flag_layer, flag_name
 from briskrl.core.config import config_error, field_hints, try_build
 from briskrl.core.errors import ConfigError, RunFolderError, nearest
 from briskrl.envs.registry import ENVS
@@ -123,6 +123,7 @@ def parse_args(
     """
     text = "run folder (or its name under runs/), or an environment"
     parser.add_argument("TARGET", metavar="RUN|ENV", help=text)
+    parser.add_argument("--best", action="store_true", help=BEST)
     parser.add_argument("--trust", action="store_true", help=TRUST)
     add_flags(parser, options)
     target = _target(parser, argv, marks)
@@ -159,7 +160,10 @@ def load_agent(parsed: ParsedArgs, player: str, seed: int) -> tuple[Agent, str]:
             raise ConfigError(
                 f"--player {player} is for environments; {parsed.target} has its own policy."
             )
-        return load_policy(parsed.target, trust=parsed.args.trust), str(parsed.target)
+        args = parsed.args
+        return load_policy(parsed.target, best=args.best, trust=args.trust), str(parsed.target)
+    if parsed.args.best:
+        raise ConfigError(f"--best is for runs; {parsed.target} is an environment.")
     env, config = parsed.target, parsed.env_config
     players = ENVS.get(env).players
     if player == "auto":

@@ -27,6 +27,7 @@ Flat = dict[str, JSON]
 NO_INFLUENCE = frozenset(
     {
         *("seed", "run_dir", "warmup", "log_seconds", "tensorboard"),
+        *("eval_every", "eval_episodes"),
         *("checkpoint_steps", "checkpoint_seconds", "keep_checkpoints"),
     }
 )

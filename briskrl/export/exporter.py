@@ -65,9 +65,10 @@ def export_policy(
     observations: int = OBSERVATIONS,
     episodes: int = 100,
     seed: int = 0,
+    best: bool = False,
     trust: bool = False,
 ) -> Export:
-    """Export the newest policy of a run.
+    """Export the policy of a run.
 
     Args:
         run_dir: The run folder.
@@ -76,6 +77,7 @@ def export_policy(
         observations: How many observations the export is verified on.
         episodes: Fresh episodes for the scores in a bundle's README; 0 leaves them out.
         seed: Of the observations and the episodes.
+        best: Export the policy with the best evaluation during training instead of the newest.
         trust: See `load_policy`.
 
     Raises:
@@ -87,7 +89,7 @@ def export_policy(
     path = Path(run_dir) / "export" / NAMES[to] if output is None else Path(output)
     if to == "bundle":
         bundle.check_folder(path)
-    trained = load_trained(run_dir, trust=trust)
+    trained = load_trained(run_dir, best=best, trust=trust)
     network = network_of(trained.agent.policy)
     seen = collect_observations(trained.agent, trained.obs, count=observations, seed=seed)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -72,12 +72,18 @@ class ForeignDecisions:
 
 
 def load_policy(
-    path: str | Path, *, trust: bool = False, memory: bool = True, seed: int | None = None
+    path: str | Path,
+    *,
+    best: bool = False,
+    trust: bool = False,
+    memory: bool = True,
+    seed: int | None = None,
 ) -> ActingPolicy:
     """Load a trained policy to act with: `load_policy(path).act(obs)`.
 
     Args:
         path: A run folder, or a folder that `brisk export --to bundle` wrote.
+        best: The policy with the best evaluation during training instead of the newest.
         trust: Import the modules that the run names even if other users can change its folder.
         memory: Rebuild what the environment remembers for its observations, so that `act` takes
             raw ones (CAGE-2: 52 bits) and returns actions of the full set. False for a policy that
@@ -95,7 +101,7 @@ def load_policy(
     # A run folder keeps its policy in a folder of its own.
     if is_bundle(folder):
         return load_bundle(folder, memory=memory, seed=seed)
-    return LoadedPolicy(load_trained(folder, trust=trust), memory=memory, seed=seed)
+    return LoadedPolicy(load_trained(folder, best=best, trust=trust), memory=memory, seed=seed)
 
 
 def _decisions(policy: Policy, obs: ArraySpec, action: ActionSpec) -> Decisions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
@@ -25,6 +26,32 @@ class Budget:
         """Whether either limit is reached."""
         by_steps = self.steps is not None and steps >= self.steps
         return by_steps or (self.episodes is not None and episodes >= self.episodes)
+
+
+STOP_MEASURES = {"score": "mean_score", "return": "mean_return", "wins": "win_rate"}
+"""Names of the measures that `stop_at` knows, and of their fields in an EvalResult."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopTarget:
+    """What an evaluation must reach for training to end."""
+
+    measure: str
+    """A key of STOP_MEASURES."""
+    value: float
+
+    @classmethod
+    def parse(cls, text: str) -> StopTarget:
+        """The target of a text such as score=475.
+
+        Raises:
+            ValueError: It has another form.
+        """
+        measure, _, number = text.partition("=")
+        value = float(number)
+        if measure not in STOP_MEASURES or not isfinite(value):
+            raise ValueError(text)
+        return cls(measure, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +94,7 @@ class TrainConfig:
             *("threads", "device", "engine", "compile", "warmup"),
             *("run_dir", "checkpoint_steps", "checkpoint_seconds", "keep_checkpoints"),
             *("log_seconds", "tensorboard"),
+            *("eval_every", "eval_episodes", "stop_at"),
         }
     )
 
@@ -110,6 +138,13 @@ class TrainConfig:
     """Seconds between checkpoints; 0 saves only at the end."""
     keep_checkpoints: Annotated[int, Meta(ge=1)] = 2
     """Number of checkpoints to keep."""
+    eval_every: Annotated[int, Meta(ge=0)] = 0
+    """Transitions between evaluations during training, on the same greedy episodes every time; the
+    best policy is kept next to the last. 0 for none."""
+    eval_episodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 64
+    """Episodes of an evaluation during training."""
+    stop_at: str | None = None
+    """End training when an evaluation reaches this, as in score=475, return=200 or wins=0.9."""
     log_seconds: Annotated[float, Meta(gt=0)] = 2.0
     """Seconds between rows of metrics.jsonl, and the longest time that log rows stay unwritten."""
     tensorboard: bool = False
@@ -139,13 +174,27 @@ class TrainConfig:
 
     def check(self) -> list[str]:
         """Problems with combinations of settings, one sentence each."""
+        wrong = self._check_stop_at()
         if self.episodes is None or self.max_episodes is None:
-            return []
+            return wrong
         total = self.max_episodes * self.num_envs
         if self.episodes == total:
-            return []
+            return wrong
         return [
+            *wrong,
             f"max_episodes {self.max_episodes} per environment times num_envs {self.num_envs} "
             f"is {total} in total, but episodes is {self.episodes}. "
-            "Give one of them."
+            "Give one of them.",
         ]
+
+    def _check_stop_at(self) -> list[str]:
+        if self.stop_at is None:
+            return []
+        try:
+            StopTarget.parse(self.stop_at)
+        except ValueError:
+            forms = ", ".join(f"{name}=NUMBER" for name in STOP_MEASURES)
+            return [f"stop_at {self.stop_at!r} must be one of {forms}."]
+        if not self.eval_every:
+            return ["stop_at needs evaluations; set eval_every, the transitions between them."]
+        return []

@@ -84,16 +84,17 @@ class TrainedAgent:
     """The description of the policy: settings and steps of training."""
 
 
-def load_policy(run_dir: str | Path, *, trust: bool = False) -> Agent:
+def load_policy(run_dir: str | Path, *, best: bool = False, trust: bool = False) -> Agent:
     """The newest policy of a run, with its environment; see `load_trained`."""
-    return load_trained(run_dir, trust=trust).agent
+    return load_trained(run_dir, best=best, trust=trust).agent
 
 
-def load_trained(run_dir: str | Path, *, trust: bool = False) -> TrainedAgent:
+def load_trained(run_dir: str | Path, *, best: bool = False, trust: bool = False) -> TrainedAgent:
     """Load the newest policy of a run, with the environment that it was trained in.
 
     Args:
         run_dir: The run folder.
+        best: The policy with the best evaluation during training instead of the newest.
         trust: Import the modules that the run names even if other users can change its folder.
 
     Raises:
@@ -101,7 +102,7 @@ def load_trained(run_dir: str | Path, *, trust: bool = False) -> TrainedAgent:
         ConfigError: The run names modules to import, others can change it, and `trust` is False.
     """
     folder = RunDir.open(Path(run_dir))
-    state, about = folder.load_policy_files()
+    state, about = folder.load_best_policy_files() if best else folder.load_policy_files()
     try:
         algo, obs_spec = str(about["algo"]), obs_from_dict(about["obs"])
         action = action_from_dict(about["action"])
@@ -130,6 +131,7 @@ def evaluate(
     env: Any = None,
     episodes: int = 100,
     seed: int = 0,
+    best: bool = False,
     trust: bool = False,
 ) -> EvalResult:
     """Evaluate the newest policy of a run, greedily; see `load_policy` and `play_games`.
@@ -140,9 +142,10 @@ def evaluate(
             are not closed.
         episodes: Number of episodes.
         seed: Their seed; equal seeds give equal episodes.
+        best: Evaluate the policy with the best evaluation during training, not the newest.
         trust: See `load_policy`.
     """
-    agent = load_policy(run_dir, trust=trust)
+    agent = load_policy(run_dir, best=best, trust=trust)
     if env is None:
         return evaluate_agent(agent, episodes=episodes, seed=seed)
     given = adapt(env)
@@ -189,10 +192,7 @@ def play_games(
     open.
     """
     if env is None:
-        config = agent.env_config
-        if isinstance(config, HasEvaluationSettings):
-            config = config.for_evaluation()
-        with closing(make_env(agent.env, min(episodes, MAX_ENVS), config=config)) as made:
+        with closing(open_env(agent.env, agent.env_config, episodes)) as made:
             return play_games(agent, episodes=episodes, seed=seed, env=made, after_step=after_step)
     base = derive_seed(seed, "evaluate")
     policy = agent.policy.fitted(env.env_spec)
@@ -202,6 +202,13 @@ def play_games(
             for first in range(0, episodes, env.num_envs)
         ]
     return Games(*np.concatenate(waves).T)
+
+
+def open_env(env: str, env_config: Any, episodes: int) -> VecEnv:
+    """Environments to play `episodes` episodes in; the caller closes them."""
+    if isinstance(env_config, HasEvaluationSettings):
+        env_config = env_config.for_evaluation()
+    return make_env(env, min(episodes, MAX_ENVS), config=env_config)
 
 
 @contextmanager

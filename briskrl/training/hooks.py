@@ -55,6 +55,16 @@ class ReportHook:
                 recorder.report()
 
 
+class EvaluationHook:
+    """Evaluates the policy when it is due, and keeps the best one."""
+
+    def __call__(self, recorder: RunRecorder) -> None:
+        """Evaluate if it is time."""
+        if recorder.evaluation.is_due(recorder.trainer):
+            with recorder.trainer.timer[Phase.EVAL]:
+                recorder.evaluate()
+
+
 class CheckpointHook:
     """Saves a checkpoint every `steps` transitions, every `seconds`, or both; 0 disables either."""
 

@@ -17,7 +17,14 @@ from briskrl.envs.base import VecEnv
 from briskrl.envs.external import GIVEN, adapt, build_like
 from briskrl.training.config import TrainConfig
 from briskrl.training.config_changes import check_unchanged
-from briskrl.training.hooks import CheckpointHook, Hook, Interval, ReportHook, StopRequest
+from briskrl.training.hooks import (
+    CheckpointHook,
+    EvaluationHook,
+    Hook,
+    Interval,
+    ReportHook,
+    StopRequest,
+)
 from briskrl.training.pretrain import Pretrainer, pretrain
 from briskrl.training.recorder import RunRecorder
 from briskrl.training.reporter import Reporter, RunResult, SilentReporter, StopReason
@@ -61,6 +68,11 @@ def train(
             raise ConfigError(
                 "A curriculum changes settings of the environment, which an environment passed as "
                 "env does not have."
+            )
+        if config.eval_every:
+            raise ConfigError(
+                "eval_every needs an environment that can be made a second time, not one that is "
+                "passed as env. Call evaluate(run_dir, env=...) instead."
             )
     if given is not None:
         config = replace(config, env_config=None, num_envs=given.num_envs)
@@ -161,6 +173,8 @@ def run_trainer(
     recorder = RunRecorder(trainer, folder, reporter)
     built_in: list[Hook] = [
         ReportHook(config.log_seconds),
+        # Before checkpoints, which hold what it found.
+        EvaluationHook(),
         CheckpointHook(steps=config.checkpoint_steps, seconds=config.checkpoint_seconds),
     ]
     # A resume that fails before training begins leaves the records of the run as they were.
@@ -200,6 +214,12 @@ def _prepare(recorder: RunRecorder, *, resumed: bool) -> None:
     recorder.reporter.on_warmup(seconds)
     if resumed:
         recorder.load()
+        if recorder.evaluation.is_target_reached:
+            raise ConfigError(
+                f"The run in {recorder.folder.path} has reached {config.stop_at} after "
+                f"{trainer.counters.env_steps:,} steps. To train it further, change or remove "
+                f"stop_at in {recorder.folder.config_path}."
+            )
         if trainer.is_done:
             raise ConfigError(
                 f"The run in {recorder.folder.path} has reached its budget "
@@ -250,6 +270,8 @@ def _iterate(recorder: RunRecorder, hooks: Sequence[Hook], stop: StopRequest) ->
         recorder.record(ended)
         for hook in hooks:
             hook(recorder)
+        if recorder.evaluation.is_target_reached:
+            break
         if stop.requested is not None and not trainer.is_done:
             return stop.requested
     # A signal in the last iteration leaves nothing to resume.

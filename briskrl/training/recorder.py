@@ -12,6 +12,7 @@ from briskrl.core.phase import Phase
 from briskrl.core.spec import action_to_dict, obs_to_dict
 from briskrl.core.state_checks import check_not_diverged, mapping
 from briskrl.core.types import JSON, EpisodeStats, State
+from briskrl.training.periodic_evaluation import EVALUATION, Evaluation, PeriodicEvaluation
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult, StopReason
 from briskrl.training.storage.atomic_files import storage_errors
@@ -55,9 +56,11 @@ class RunRecorder:
         self.checkpointer = Checkpointer(folder.checkpoints, config.keep_checkpoints)
         sinks = [TensorBoardSink(folder.tensorboard)] if config.tensorboard else []
         self._failures = WriteFailures(reporter.on_note)
+        self.evaluation = PeriodicEvaluation(config)
         self.log = MetricLog(
             folder.path,
             flush_s=config.log_seconds,
+            with_evaluations=self.evaluation.is_on,
             sinks=sinks,
             on_error=self._failures.report,
         )
@@ -96,6 +99,7 @@ class RunRecorder:
         with self._failures.tolerated():
             # Without it, evaluation finds the policy in the checkpoint.
             self.folder.repair_policy(saved, self._policy_description())
+            self._write_best()
         step = self.trainer.counters.env_steps
         self._saved = step if self.trainer.pretraining is None else _PRETRAINING
         self.reporter.on_note(f"continuing from step {step:,}")
@@ -112,6 +116,7 @@ class RunRecorder:
         logs = saved.states["logs"]
         self.recent.load_state(State(logs.arrays, mapping(logs.scalars, "recent")))
         check_offsets(mapping(logs.scalars, "offsets"))
+        self.evaluation.load_state(saved.states.get(EVALUATION))
         # Last, because later checkpoints share the chunks of a checkpoint whose memory was loaded.
         self.checkpointer.load_memory(saved, self.trainer.memory)
 
@@ -191,6 +196,28 @@ class RunRecorder:
             self.folder.write_status({"state": "running", **row})
         self.reporter.on_progress(progress)
 
+    def evaluate(self) -> None:
+        """Evaluate the present policy, log the result, and keep the policy if it is the best."""
+        found = self.evaluation.evaluate(self.trainer)
+        self.log.evaluation(found.as_json())
+        is_best = self.evaluation.best is found
+        self.reporter.on_note(_describe_evaluation(found, is_best=is_best))
+        if is_best:
+            with self._failures.tolerated():
+                self._write_best()
+        if self.evaluation.is_target_reached:
+            self.reporter.on_note(f"{self.trainer.config.stop_at} is reached: training ends")
+
+    def _write_best(self) -> None:
+        """Replace the best policy on disk by the one that is known; there may be none."""
+        best, model = self.evaluation.best, self.evaluation.best_model
+        if best is None or model is None:
+            self.folder.remove_best_policy()
+            return
+        description = self._policy_description()
+        description |= {"env_steps": best.env_steps, "evaluation": best.as_json()}
+        self.folder.save_best_policy(model, description)
+
     def save(self, pretraining: RunState | None = None) -> None:
         """Write a checkpoint and the policy, unless this step is saved already.
 
@@ -238,6 +265,8 @@ class RunRecorder:
             recent.arrays, {"recent": recent.scalars, "offsets": self.log.offsets()}
         )
         # The checkpoint contains the whole policy, so that one rename commits both.
+        if self.evaluation.is_on or self.evaluation.best is not None:
+            state.states[EVALUATION] = self.evaluation.state()
         description = self._policy_description()
         state.states[DESCRIPTION] = State({}, description)
         path = self.checkpointer.save(step, state)
@@ -285,6 +314,7 @@ class RunRecorder:
 
     def close(self) -> None:
         """Write buffered log rows; trainer and folder are closed by the caller."""
+        self.evaluation.close()
         self.log.close()
 
     def _progress(self, extras: dict[str, float]) -> Progress:
@@ -341,6 +371,7 @@ class RunRecorder:
             mean_score=self.recent.mean_score,
             exact_resume=trainer.collector.is_exact,
             stopped=stopped,
+            best_evaluation=None if (best := self.evaluation.best) is None else best.as_json(),
         )
 
     def _mark(self) -> _Mark:
@@ -372,3 +403,11 @@ class RunRecorder:
             "obs": obs_to_dict(spec.obs),
             "action": action_to_dict(spec.action),
         }
+
+
+def _describe_evaluation(found: Evaluation, *, is_best: bool) -> str:
+    margin = 1.96 * found.std_score / found.episodes**0.5
+    return (
+        f"evaluation after {found.env_steps:,} steps: score {found.mean_score:.2f} +- {margin:.2f} "
+        f"over {found.episodes:,} episodes" + (", the best so far" if is_best else "")
+    )

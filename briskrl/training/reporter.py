@@ -88,6 +88,9 @@ class RunResult:
     exact_resume: bool
     """Whether a resumed run is bit-identical to an uninterrupted one."""
     stopped: StopReason
+    best_evaluation: dict[str, JSON] | None = None
+    """The best evaluation during training, if there were any: env_steps, episodes, mean_score and
+    more."""
 
     def as_json(self) -> dict[str, JSON]:
         """The record as a JSON object."""

@@ -80,7 +80,7 @@ class _Stream:
 
 
 class MetricLog:
-    """Writes metrics.jsonl, episodes.csv and phases.jsonl in a run folder, and to other sinks.
+    """Writes the logs of a run folder, and metrics and evaluations to other sinks.
 
     Rows that cannot be written wait in memory, up to `WAITING_BYTES` per file, and every flush
     tries again.
@@ -91,6 +91,7 @@ class MetricLog:
         folder: Path,
         *,
         flush_s: float,
+        with_evaluations: bool = False,
         sinks: Sequence[Sink] = (),
         on_error: Callable[[StorageError], None] | None = None,
         now: Callable[[], float] = time.monotonic,
@@ -100,6 +101,7 @@ class MetricLog:
         Args:
             folder: The run folder.
             flush_s: Longest time that a row stays buffered, if `tick` is called often enough.
+            with_evaluations: Also write evaluations.jsonl.
             sinks: Additional consumers of metric rows, closed with the log.
             on_error: Called for every failed write; without it, `flush`, `offsets` and `close`
                 raise.
@@ -108,7 +110,10 @@ class MetricLog:
         self._metrics = _Stream(folder / "metrics.jsonl")
         self._episodes = _Stream(folder / "episodes.csv", _EPISODE_HEADER)
         self._phases = _Stream(folder / "phases.jsonl")
-        self._streams = (self._metrics, self._episodes, self._phases)
+        self._streams = [self._metrics, self._episodes, self._phases]
+        if with_evaluations:
+            self._evaluations = _Stream(folder / "evaluations.jsonl")
+            self._streams.append(self._evaluations)
         self._sinks = list(sinks)
         self._rows: list[Row] = []
         self._last_step = -1
@@ -134,6 +139,13 @@ class MetricLog:
         if self._sinks:
             self._rows.append(dict(row))
         self._add(self._metrics, [json_line(row)])
+
+    def evaluation(self, row: Row) -> None:
+        """Add the result of an evaluation; it must have env_steps."""
+        if self._sinks:
+            named = {f"eval_{key}": value for key, value in row.items() if key != "env_steps"}
+            self._rows.append({"env_steps": row["env_steps"], **named})
+        self._add(self._evaluations, [json_line(row)])
 
     def phases(self, row: Row) -> None:
         """Add a snapshot of the phase timer; it must have env_steps."""

@@ -149,6 +149,11 @@ class RunDir:
         return self.path / "policy"
 
     @property
+    def best_policy(self) -> Path:
+        """Folder of the policy with the best evaluation during training."""
+        return self.path / "best_policy"
+
+    @property
     def tensorboard(self) -> Path:
         """Folder of the TensorBoard files."""
         return self.path / "tensorboard"
@@ -215,10 +220,30 @@ class RunDir:
             StorageError: It could not be written; the previous policy is intact.
             RunFolderError: The policy's folder is a link.
         """
-        with storage_errors(f"save the policy in {self.policy}"):
-            check_folder(self.policy)
-            make_folder(self.policy)
-            save_policy(self.policy, arrays, description)
+        _save_policy_in(self.policy, arrays, description)
+
+    def save_best_policy(self, arrays: State, description: dict[str, JSON]) -> None:
+        """Replace the policy with the best evaluation; see `save_policy`."""
+        _save_policy_in(self.best_policy, arrays, description)
+
+    def remove_best_policy(self) -> None:
+        """Remove a policy that is the best no longer, after a resume from before it was."""
+        if self.best_policy.is_dir() and not self.best_policy.is_symlink():
+            shutil.rmtree(self.best_policy, ignore_errors=True)
+
+    def load_best_policy_files(self) -> tuple[State, dict[str, JSON]]:
+        """The policy with the best evaluation: its arrays and scalars, and the description.
+
+        Raises:
+            RunFolderError: There is none.
+        """
+        if not self.best_policy.is_dir():
+            raise RunFolderError(
+                f"{self.path} keeps no best policy. Evaluations during training find it: "
+                "brisk train --eval-every STEPS"
+            )
+        found, _ = read_policy(self.best_policy, self.best_policy / "none")
+        return found.state, found.description
 
     def load_policy_files(self) -> tuple[State, dict[str, JSON]]:
         """The policy of the newest checkpoint: its arrays and scalars, and the description.
@@ -251,6 +276,13 @@ class RunDir:
         path = self.path / "meta.json"
         with storage_errors(f"write {path}"):
             replace(path, json_bytes(plain(meta)))
+
+
+def _save_policy_in(folder: Path, arrays: State, description: dict[str, JSON]) -> None:
+    with storage_errors(f"save the policy in {folder}"):
+        check_folder(folder)
+        make_folder(folder)
+        save_policy(folder, arrays, description)
 
 
 def check_not_taken(path: Path) -> None:
