@@ -51,6 +51,10 @@ class RunFiles:
         """Whether the file is there and holds anything that can be read."""
         return bool(self._tables[file])
 
+    def table(self, file: str) -> dict[str, Any]:
+        """Everything in a file; empty if it cannot be read."""
+        return self._tables[file]
+
     def text(self, file: str, key: str) -> str | None:
         """A text in a file; None if there is none."""
         value = self._value(file, key, lambda value: isinstance(value, str))
@@ -65,6 +69,12 @@ class RunFiles:
         """A finite number in a file; None if there is none."""
         value = self._value(file, key, _is_finite)
         return None if value is None else float(value)
+
+    def best_score(self) -> float | None:
+        """The score of the best evaluation during training; None if there was none."""
+        best = self._tables[STATUS].get("best_evaluation")
+        score = best.get("mean_score") if isinstance(best, dict) else None
+        return float(score) if score is not None and _is_finite(score) else None
 
     def is_locked(self) -> bool:
         """Whether the owner of the lock is alive; acquiring it could stop a run that starts."""
