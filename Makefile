@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 .PHONY: train test test-slow chaos soak fuzz mutants lint type format docs bench clean
 
 train: $(VENV)/.installed
-	$(BIN)/brisk train --config configs/snake_minute.toml
+	$(BIN)/brisk train --config zoo:snake_minute
 
 # pytest-xdist can wait forever for a replaced worker; a worker that dies ends the run instead.
 test: $(VENV)/.installed-test

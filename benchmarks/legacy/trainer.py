@@ -233,9 +233,7 @@ class LegacyTrainer:
 
     def _epsilon(self) -> float:
         config = self.config
-        return linear(
-            config.epsilon_start, config.epsilon_end, config.epsilon_steps or 1, self.steps
-        )
+        return linear(config.epsilon_start, config.epsilon_end, config.epsilon_steps, self.steps)
 
     def _transitions(self, actions: Tensor) -> Transitions:
         out = self._out

@@ -106,7 +106,7 @@ def build_dqn(env: SnakeForSB3, config: DQNConfig, seed: int) -> DQN:
         target_update_interval=round(config.target_every / config.ratio),
         exploration_initial_eps=config.epsilon_start,
         exploration_final_eps=config.epsilon_end,
-        exploration_fraction=(config.epsilon_steps or 1) / NEVER,
+        exploration_fraction=config.epsilon_steps / NEVER,
         max_grad_norm=config.max_grad_norm,
         policy_kwargs={"net_arch": list(config.net)},
         device="cpu",

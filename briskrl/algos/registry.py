@@ -35,6 +35,9 @@ class AlgoEntry:
     """Settings of the algorithm that differ from the class's defaults."""
     run_preset: dict[str, object] = field(default_factory=dict)
     """Settings of the run that differ from the run's own defaults."""
+    round_steps: str | None = None
+    """The setting that says how many steps every environment takes between updates, if there is
+    one."""
 
 
 ALGOS: Registry[AlgoEntry] = Registry("algorithm")
@@ -60,6 +63,7 @@ for _name, _preset in DQN_PRESETS.items():
             build="briskrl.algos.dqn.agent:build_components",
             policy="briskrl.algos.dqn.policy:QPolicy",
             preset=_preset,
+            round_steps="update_every",
         ),
     )
 
@@ -71,6 +75,7 @@ ALGOS.add(
         build="briskrl.algos.pqn.agent:build_components",
         policy="briskrl.algos.pqn.policy:PQNPolicy",
         run_preset={"num_envs": 128},
+        round_steps="update_steps",
     ),
 )
 
@@ -92,5 +97,6 @@ for _name, _preset in PPO_PRESETS.items():
             # PPO does few large updates, which many environments make less noisy; the others do
             # many small ones.
             run_preset={"num_envs": 1024 if _name == "ppo" else 64},
+            round_steps="update_steps",
         ),
     )

@@ -35,7 +35,7 @@ EXAMPLES = """\
 examples:
   brisk bench env-share cage2
   brisk bench env-share cage2 --edition competition --red mixed --slices 25 --json
-  brisk bench env-share --config configs/cage2_current.toml"""
+  brisk bench env-share --config zoo:cage2_current"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": "compare groups of runs: curves, final scores, time to a score",
     "envs": "list the environments and their options",
     "algos": "list the algorithms and their options",
+    "zoo": "list tuned settings per environment and algorithm, and reproduce them",
     "doctor": "find what makes training slow, and measure what would help",
     "tune": "find the settings that train fastest on this machine",
     "bench": "measure speed: env, train, engines, backends and more",

@@ -7,6 +7,7 @@ only finds out which environment and algorithm are selected; the second pass kno
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +25,14 @@ from briskrl.core.errors import BriskError, ConfigError
 from briskrl.core.format import format_columns
 from briskrl.envs.registry import ENVS
 from briskrl.training.config import TrainConfig
-from briskrl.training.resolve import algo_config_class, env_config_class, resolve
+from briskrl.training.resolve import (
+    algo_config_class,
+    env_config_class,
+    resolve,
+    zoo_entry_of,
+)
 from briskrl.training.trust import check_trusted, modules_of, modules_of_run
+from briskrl.zoo import PREFIX, recipe_path
 
 OWN = "own"
 """Section of a command's own flags, for commands that also take the flags of training."""
@@ -41,14 +48,16 @@ examples:
   brisk train snake
   brisk train snake --obs flood --algo rainbow --train-steps-ratio quality
   brisk train snake --num-envs 128 --lr 1e-3 --net 256,256 --double --seed 1
-  brisk train snake --config configs/snake_dqn.toml --steps 1e6
+  brisk train snake --config zoo:snake_dqn --steps 1e6
   brisk train gym:CartPole-v1 --num-envs 64
   brisk train snake --seeds 5 --jobs 2
   brisk train --config runs/NAME/config.toml --run-dir runs/again
   brisk train snake --algo c51 --print-config > my.toml
 
 Files are TOML, JSON or YAML. `--config` may be repeated; later files override earlier ones, and
-flags override files. Ctrl-C saves a checkpoint and prints the command that resumes the run.
+flags override files. Before all of them come the tuned settings of the zoo, if it has any for the
+environment and the algorithm (`brisk zoo` lists them; --no-zoo leaves them out). Ctrl-C saves a
+checkpoint and prints the command that resumes the run.
 Names from Stable-Baselines3 and CleanRL work too, such as --learning-rate and --total-timesteps."""
 
 
@@ -75,10 +84,19 @@ def run(argv: list[str]) -> int:
         return 0
     if seeds.seeds is not None:
         return _train_seeds(config, seeds, args)
+    _note_zoo(args)
     from briskrl.cli.run_command import run_with_progress
     from briskrl.training.loop import train
 
     return run_with_progress(lambda reporter: train(config, reporter=reporter), as_json=args.json)
+
+
+def _note_zoo(args: argparse.Namespace) -> None:
+    """Print which tuned settings apply."""
+    entry = zoo_entry_of(args.layers)
+    if entry is not None:
+        text = f"zoo: {entry.name}: {entry.describe()} (--no-zoo for the general defaults)"
+        print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
 
 
 def _check_seeds(seeds: SeedsConfig, executor: ExecutorConfig) -> None:
@@ -168,7 +186,8 @@ def _check_files(args: argparse.Namespace, config: TrainConfig, flags: Layer) ->
         *modules_of(flags.values.get("env", Setting("")).value, build(cls, {})),
     }
     others = [module for module in modules_of_run(config) if module not in by_flags]
-    paths = [Path(name) for name in args.config]
+    # Recipes of the package are as trusted as its code.
+    paths = [Path(name) for name in args.config if not name.startswith(PREFIX)]
     check_trusted(paths, others, trust=args.trust, hint=" or name them with --import")
 
 
@@ -183,7 +202,7 @@ def _select(argv: list[str], own: Mapping[str, type]) -> Selection:
         seen |= set(parser._option_string_actions)
     without_help = [word for word in argv if word not in ("-h", "--help")]
     args, _ = parser.parse_known_args(without_help)
-    files = [read_file(path) for path in args.config]
+    files = [read_file(recipe_path(path)) for path in args.config]
     env = args.ENV or _named("env", args, files)
     algo = _named("algo", args, files) or TrainConfig().algo
     return Selection(env=env, algo=algo, files=files)
@@ -251,7 +270,8 @@ def _add_own(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="read settings from a .toml, .json or .yaml file; may be repeated",
+        help="read settings from a .toml, .json or .yaml file, or a recipe of the zoo (zoo:NAME); "
+        "may be repeated",
     )
     parser.add_argument("--trust", action="store_true", help=TRUST)
     parser.add_argument(

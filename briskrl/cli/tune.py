@@ -27,6 +27,7 @@ from briskrl.core.format import (
 )
 from briskrl.core.text_values import show
 from briskrl.tuning.config import TuneConfig
+from briskrl.zoo import PREFIX
 
 if TYPE_CHECKING:
     from briskrl.tuning.run import Outcome
@@ -192,7 +193,8 @@ def _with_file(argv: list[str]) -> list[str]:
         return argv
     if target.is_dir() and (target / "config.toml").is_file():
         return ["--config", str(target / "config.toml"), *argv[1:]]
-    return ["--config", *argv] if target.suffix.lower() in PARSERS else argv
+    is_file = target.suffix.lower() in PARSERS or argv[0].startswith(PREFIX)
+    return ["--config", *argv] if is_file else argv
 
 
 def _default_name(env: str, algo: str) -> str:

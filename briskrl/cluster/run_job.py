@@ -92,7 +92,7 @@ class RunJob:
         Raises:
             RunFolderError: There is no run in the folder.
         """
-        config = load_config(RunDir.open(folder).config_path)
+        config = load_config(RunDir.open(folder).config_path, zoo=False)
         return cls(folder.name, config, evaluation or Evaluation())
 
     @property
@@ -147,7 +147,7 @@ class RunJob:
         """
         path = folder / "config.toml"
         if path.exists():
-            changes = _list_changes(self.config, load_config(path))
+            changes = _list_changes(self.config, load_config(path, zoo=False))
             if changes:
                 raise ConfigError(
                     f"There is a run with other settings in {folder}: {', '.join(changes)}. Use "

@@ -49,7 +49,7 @@ def read_settings(folder: Path) -> Flat:
     except (OSError, *MALFORMED) as error:
         raise RunFolderError(f"{path} cannot be read: {error}.") from error
     try:
-        return flat_settings(load_config(path))
+        return flat_settings(load_config(path, zoo=False))
     except ConfigError:
         # A class that only the user's own program registers, or a setting of another version.
         return _flat(content)

@@ -35,7 +35,7 @@ class Setting:
 
     value: Any
     source: str = ""
-    """For example "configs/x.toml, line 3" or "--lr"; empty if set by code."""
+    """For example "zoo:x, line 3" or "--lr"; empty if set by code."""
 
     def where(self) -> str:
         """The source in parentheses, with a leading space; empty if there is none."""

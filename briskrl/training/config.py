@@ -93,7 +93,7 @@ class TrainConfig:
             *("steps", "episodes", "max_episodes"),
             *("threads", "device", "engine", "compile", "warmup"),
             *("run_dir", "checkpoint_steps", "checkpoint_seconds", "keep_checkpoints"),
-            *("log_seconds", "tensorboard"),
+            *("log_seconds", "tensorboard", "zoo"),
             *("eval_every", "eval_episodes", "stop_at"),
         }
     )
@@ -111,8 +111,10 @@ class TrainConfig:
     comes first."""
     max_episodes: Annotated[int, Meta(ge=1)] | None = None
     """Episodes to finish per environment, on average; the total is num_envs times this."""
-    num_envs: Annotated[int, Meta(ge=1, le=1_048_576)] = 256
-    """Environments stepped together."""
+    # Unset only until the config is completed, so the rest of the code need not expect None.
+    num_envs: Annotated[int, Meta(ge=1, le=1_048_576)] = None  # type: ignore[assignment]
+    """Environments stepped together; unset means as many as suit the algorithm, and fewer for runs
+    that are too short for them to learn."""
     threads: Annotated[int, Meta(ge=1, le=1024)] | Literal["auto"] = 1
     """Threads for environments and networks; auto takes one per core. Results depend on this
     number, but not on how the threads are scheduled."""
@@ -149,6 +151,9 @@ class TrainConfig:
     """Seconds between rows of metrics.jsonl, and the longest time that log rows stay unwritten."""
     tensorboard: bool = False
     """Also write TensorBoard files into the run folder (needs the tensorboard extra)."""
+    zoo: bool = True
+    """Start from the tuned settings of the zoo for this environment and algorithm, if it has any.
+    False in a complete config, which needs no more defaults."""
     curriculum: tuple[Stage, ...] = ()
     """Stages to pass before the task itself; each is a table [[curriculum]] of a file."""
     env_config: Any = None
@@ -164,6 +169,11 @@ class TrainConfig:
         return usable_cores()
 
     @property
+    def budget_is_steps(self) -> bool:
+        """Whether no budget of episodes is given, so that steps limit the run."""
+        return self.episodes is None and self.max_episodes is None
+
+    @property
     def budget(self) -> Budget:
         """How long to train."""
         episodes = self.episodes
@@ -175,7 +185,7 @@ class TrainConfig:
     def check(self) -> list[str]:
         """Problems with combinations of settings, one sentence each."""
         wrong = self._check_stop_at()
-        if self.episodes is None or self.max_episodes is None:
+        if self.episodes is None or self.max_episodes is None or self.num_envs is None:
             return wrong
         total = self.max_episodes * self.num_envs
         if self.episodes == total:

@@ -125,7 +125,7 @@ def resume(
     note = (reporter or SilentReporter()).on_note
     with RunDir.open(Path(run_dir)).lock() as folder:
         folder.check_checkpoints()
-        config = load_config(folder.config_path)
+        config = load_config(folder.config_path, zoo=False)
         check_trusted([folder.path, folder.config_path], modules_of_run(config), trust=trust)
         recorded = folder.read_meta().get("config")
         if isinstance(recorded, dict):

@@ -19,6 +19,7 @@ from briskrl.core.config import (
     Settings,
     build,
     config_error,
+    field_defaults,
     field_hints,
     merge,
     settings,
@@ -28,20 +29,34 @@ from briskrl.core.config_file import Layer, read_file
 from briskrl.core.errors import ConfigError, nearest
 from briskrl.core.registry import Registry, load_object
 from briskrl.envs.registry import ENVS
-from briskrl.training.config import Stage, TrainConfig
+from briskrl.training.config import DEFAULT_STEPS, Stage, TrainConfig
+from briskrl.zoo import ZooEntry, zoo_entry
 
 TABLES = ("env_config", "algo_config")
 """Fields of TrainConfig that are tables in a file and config objects in a resolved config."""
 
 
-def resolve(layers: Sequence[Layer]) -> TrainConfig:
+DEFAULT_NUM_ENVS = 256
+"""Of algorithms whose preset names no number."""
+
+FEWEST_ROUNDS = 64
+"""Rounds of updates that a run should have: with fewer, it gets fewer environments."""
+
+
+def resolve(layers: Sequence[Layer], *, zoo: bool = True) -> TrainConfig:
     """The complete config of the layers, with nested config objects; later layers win.
+
+    Args:
+        layers: Settings by source.
+        zoo: Whether the tuned settings of the zoo may go before them, if the layers agree.
 
     Raises:
         ConfigError: Unknown names or keys, wrong types or ranges, impossible combinations. The
             message lists all of them, each with its file and line or its flag if known.
     """
     problems: list[str] = []
+    if zoo:
+        layers = [*_zoo_layers(layers), *layers]
     top = merge(layer.values for layer in layers)
     env_class = _lookup("env", top, problems, env_config_class)
     algo_class = _lookup("algo", top, problems, algo_config_class)
@@ -61,16 +76,19 @@ def resolve(layers: Sequence[Layer]) -> TrainConfig:
             problems += wrong
     run, wrong = try_build(TrainConfig, _known(TrainConfig, top))
     problems += wrong
+    if run is not None:
+        run, wrong = _with_num_envs(run, built.get("algo_config"))
+        problems += wrong
     if run is not None and built.get("env_config") is not None:
         problems += _wrong_stages(run, built["env_config"])
     if run is None or problems:
         raise config_error(problems)
-    return dataclasses.replace(run, **built)
+    return dataclasses.replace(run, zoo=False, **built)
 
 
-def load_config(path: str | Path) -> TrainConfig:
-    """The complete config of one file, for example a run folder's config.toml."""
-    return resolve([read_file(path)])
+def load_config(path: str | Path, *, zoo: bool = True) -> TrainConfig:
+    """The complete config of one file; that of a run folder needs no zoo."""
+    return resolve([read_file(path)], zoo=zoo)
 
 
 def complete(config: TrainConfig) -> TrainConfig:
@@ -91,7 +109,9 @@ def complete(config: TrainConfig) -> TrainConfig:
         if not isinstance(nested, Mapping | None):
             raise ConfigError(f"{table} must be a config object or a mapping, not {nested!r}.")
         layer.tables[table] = settings(nested or {})
-    layer.values = settings(values)
+    # What equals the defaults of the class is unset, so that presets apply as on the command line.
+    unset = field_defaults(TrainConfig)
+    layer.values = settings({name: v for name, v in values.items() if v != unset[name]})
     return resolve([layer])
 
 
@@ -183,7 +203,9 @@ def _run_values(layers: Sequence[Layer]) -> Settings:
     top = merge(layer.values for layer in layers)
     algo = top.get("algo", Setting(TrainConfig().algo)).value
     suits = ALGOS.get(algo).run_preset if isinstance(algo, str) and algo in ALGOS else {}
-    return settings(suits, f"preset {algo}") | top
+    # The number of environments depends on the budget, too.
+    others = {name: value for name, value in suits.items() if name != "num_envs"}
+    return settings(others, f"preset {algo}") | top
 
 
 def _plain_names(layer: Layer, sections: dict[str, type | None], problems: list[str]) -> Layer:
@@ -198,6 +220,50 @@ def _plain_names(layer: Layer, sections: dict[str, type | None], problems: list[
         else:
             plain.values = named
     return plain
+
+
+def _with_num_envs(run: TrainConfig, algo_config: Any) -> tuple[TrainConfig, list[str]]:
+    """The run with a number of environments, and problems of their combination."""
+    if run.num_envs is not None or run.algo not in ALGOS:
+        return run, []
+    entry = ALGOS.get(run.algo)
+    count = int(str(entry.run_preset.get("num_envs", DEFAULT_NUM_ENVS)))
+    round_steps = 1
+    if entry.round_steps is not None and algo_config is not None:
+        round_steps = int(getattr(algo_config, entry.round_steps))
+    steps = DEFAULT_STEPS if run.steps is None and run.budget_is_steps else run.steps
+    while steps is not None and count > 1 and steps < FEWEST_ROUNDS * round_steps * count:
+        count //= 2
+    filled = dataclasses.replace(run, num_envs=count)
+    return filled, filled.check()
+
+
+def _zoo_layers(layers: Sequence[Layer]) -> list[Layer]:
+    """The zoo's settings for the environment and the algorithm, unless the layers refuse them."""
+    entry = zoo_entry_of(layers)
+    if entry is None:
+        return []
+    source = f"zoo {entry.name}"
+    values = {"algo": entry.algo, **entry.run}
+    tables = {"env_config": entry.env_config, "algo_config": entry.algo_config}
+    return [
+        Layer(
+            values=settings(values, source),
+            tables={name: settings(table, source) for name, table in tables.items()},
+        )
+    ]
+
+
+def zoo_entry_of(layers: Sequence[Layer]) -> ZooEntry | None:
+    """The zoo's entry that `resolve` applies to these layers; None if there is none."""
+    top, defaults = merge(layer.values for layer in layers), TrainConfig()
+    found = [
+        top.get(name, Setting(getattr(defaults, name))).value for name in ("env", "algo", "zoo")
+    ]
+    env, algo, wanted = found
+    if wanted is not True or not isinstance(env, str) or not isinstance(algo, str):
+        return None
+    return zoo_entry(env, algo)
 
 
 def _preset_keys(algo: str) -> set[str]:

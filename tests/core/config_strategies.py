@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.ppo.config import PPOConfig
+from briskrl.algos.pqn.config import PQNConfig
 from briskrl.core.config import field_hints
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.training.config import Stage, TrainConfig
@@ -102,8 +103,18 @@ def on_policy(drawn: dict[str, Any]) -> PPOConfig:
     return replace(config, grad_accumulation=pieces, **untaught(config))
 
 
+def pqn(drawn: dict[str, Any]) -> PQNConfig:
+    config = PQNConfig(**drawn)
+    return replace(config, grad_accumulation=min(config.grad_accumulation, config.minibatch_size))
+
+
 dqn_configs = fields(DQNConfig).map(dqn)
 on_policy_configs = fields(PPOConfig).map(on_policy)
+ALGO_CONFIGS = {
+    "DQNConfig": dqn_configs,
+    "PPOConfig": on_policy_configs,
+    "PQNConfig": fields(PQNConfig).map(pqn),
+}
 snake_configs = fields(SnakeConfig).map(snake)
 
 
@@ -124,8 +135,8 @@ def train_configs(draw: st.DrawFn, *, curriculum: bool = True) -> TrainConfig:
     from briskrl.algos.registry import ALGOS
 
     algo = draw(st.sampled_from(sorted(ALGOS)))
-    is_dqn = ALGOS.get(algo).config.endswith("DQNConfig")
-    drawn = draw(fields(TrainConfig)) | {"env": "snake", "algo": algo}
+    family = ALGOS.get(algo).config.partition(":")[2]
+    drawn = draw(fields(TrainConfig)) | {"env": "snake", "algo": algo, "zoo": False}
     if curriculum:
         drawn["curriculum"] = tuple(draw(st.lists(stages, max_size=2)))
     if drawn["episodes"] is not None:
@@ -133,7 +144,7 @@ def train_configs(draw: st.DrawFn, *, curriculum: bool = True) -> TrainConfig:
     return TrainConfig(
         **drawn,
         env_config=draw(snake_configs),
-        algo_config=draw(dqn_configs if is_dqn else on_policy_configs),
+        algo_config=draw(ALGO_CONFIGS[family]),
     )
 
 

@@ -2,7 +2,7 @@
 
 The convention for authors:
 
-- The blocks of a page run in order, in one empty folder that has a copy of `configs/`.
+- The blocks of a page run in order, in one empty folder.
 - `sh`: every command must be `brisk ...`, optionally after `PYTHONPATH=.`. It runs in this process
   with the flags of `_shrink` appended, which override those on the page.
 - `python`: runs in one namespace per page, after `_NUMBERS` has cut down steps, episodes and
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -97,7 +96,6 @@ def blocks_of(page: Path) -> Iterator[Block]:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty current folder that Python, and worker processes too, import from."""
-    shutil.copytree(ROOT / "configs", tmp_path / "configs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
@@ -201,7 +199,7 @@ class Commands:
 
 def _names_env(words: list[str]) -> bool:
     """Whether the target is an environment, so that flags of `brisk train` may follow."""
-    return not any(words[1].startswith(other) for other in ("runs/", "configs/", "-"))
+    return not any(words[1].startswith(other) for other in ("runs/", "zoo:", "-"))
 
 
 def _commands(code: str) -> Iterator[list[str]]:

@@ -14,7 +14,7 @@ OUTSIDE = [
 ]
 PAGES = [*OUTSIDE, *sorted(ROOT.glob("docs/**/*.md"))]
 
-_FOLDERS = "briskrl|tests|benchmarks|configs|examples|docs"
+_FOLDERS = "briskrl|tests|benchmarks|examples|docs"
 # Ids of Gymnasium look like paths, but end in a version.
 _PATH = re.compile(rf"`((?:{_FOLDERS})/[\w./*-]+)(?<!-v\d)(?![\w-])")
 _MODULE = re.compile(r"`(briskrl(?:\.\w+)+)")

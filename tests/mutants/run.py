@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.mutants.catalog import GAPS, RESULTS, ROOT, TABLE, Mutant, read_catalog
 
-COPIED = ("briskrl", "tests", "benchmarks", "configs", "docs", "examples", "pyproject.toml")
+COPIED = ("briskrl", "tests", "benchmarks", "docs", "examples", "pyproject.toml")
 COPIED_FILES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "mkdocs.yml")
 TIMEOUT_S, CLEAN_TIMEOUT_S = 1800.0, 7200.0
 """Tests that take longer with a bug hang, which counts as noticed; all tests without any."""

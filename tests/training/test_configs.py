@@ -12,7 +12,7 @@ from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.training.loop import train
 from briskrl.training.resolve import load_config
 
-FILES = sorted((Path(__file__).parents[2] / "configs").iterdir())
+FILES = sorted((Path(__file__).parents[2] / "briskrl" / "zoo" / "recipes").iterdir())
 
 
 def test_the_config_files_cover_every_format():

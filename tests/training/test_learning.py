@@ -13,7 +13,7 @@ from briskrl.training.loop import train
 from briskrl.training.reporter import RunResult
 from briskrl.training.resolve import load_config
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = Path(__file__).parents[2] / "briskrl" / "zoo" / "recipes"
 CARTPOLE = {"env": "gym:CartPole-v1", "env_config": {"backend": "vector"}}
 
 

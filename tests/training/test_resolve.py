@@ -19,7 +19,7 @@ from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete, env_config, load_config, resolve
 from tests.core.config_strategies import plain, train_configs
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").iterdir())
+CONFIGS = sorted((Path(__file__).parents[2] / "briskrl" / "zoo" / "recipes").iterdir())
 in_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 
 
@@ -37,15 +37,16 @@ def error_text(*layers: Layer) -> str:
 
 
 def test_no_settings_give_the_defaults_with_nested_configs() -> None:
-    config = resolve([])
-    assert config == TrainConfig(env_config=SnakeConfig(), algo_config=DQNConfig())
+    config = resolve([], zoo=False)
+    nested = {"env_config": SnakeConfig(), "algo_config": DQNConfig()}
+    assert config == TrainConfig(num_envs=256, zoo=False, **nested)
 
 
 @pytest.mark.parametrize("name", DQN_PRESETS)
 def test_a_preset_overrides_defaults_and_settings_override_a_preset(name: str) -> None:
     preset = DQN_PRESETS[name]
-    assert resolve([layer(algo=name)]).algo_config == DQNConfig(**preset)
-    undone = resolve([layer(algo=name, algo_table=to_dict(DQNConfig()))])
+    assert resolve([layer(algo=name)], zoo=False).algo_config == DQNConfig(**preset)
+    undone = resolve([layer(algo=name, algo_table=to_dict(DQNConfig()))], zoo=False)
     assert undone.algo_config == DQNConfig()
 
 

@@ -82,10 +82,10 @@ class DQNConfig:
     """Probability of a random action at the first step."""
     epsilon_end: Annotated[float, Meta(ge=0, le=1)] = 0.01
     """Probability of a random action after the decay."""
-    epsilon_steps: Annotated[int, Meta(ge=1)] | None = 200_000
-    """Transitions over which epsilon decays linearly; unset for a share of the budget."""
+    epsilon_steps: Annotated[int, Meta(ge=0)] = 200_000
+    """Transitions over which epsilon decays linearly; 0 for a share of the budget."""
     exploration_fraction: Annotated[float, Meta(gt=0, le=1)] = 0.1
-    """Share of the run's budget over which epsilon decays, if epsilon_steps is unset."""
+    """Share of the run's budget over which epsilon decays, if epsilon_steps is 0."""
     double: bool = False
     """Double DQN: choose the target's action with the online network (van Hasselt 2016)."""
     dueling: bool = False

@@ -32,8 +32,8 @@ class EpsilonSchedule(Protocol):
         ...
 
     @property
-    def epsilon_steps(self) -> int | None:
-        """Transitions of the decay; None for a share of the budget."""
+    def epsilon_steps(self) -> int:
+        """Transitions of the decay; 0 for a share of the budget."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class EpsilonSchedule(Protocol):
 def epsilon_of(schedule: EpsilonSchedule, counters: Counters) -> float:
     """The present probability of a random action: linear, then constant."""
     start, end, steps = schedule.epsilon_start, schedule.epsilon_end, schedule.epsilon_steps
-    if steps is not None:
+    if steps > 0:
         return linear(start, end, steps, counters.env_steps)
     return start + (end - start) * min(1.0, counters.fraction / schedule.exploration_fraction)
 

@@ -65,8 +65,8 @@ class PQNConfig:
     """Probability of a random action after the decay."""
     exploration_fraction: Annotated[float, Meta(gt=0, le=1)] = 0.2
     """Share of the run's budget over which epsilon decays linearly."""
-    epsilon_steps: Annotated[int, Meta(ge=1)] | None = None
-    """Transitions over which epsilon decays, instead of a share of the budget."""
+    epsilon_steps: Annotated[int, Meta(ge=0)] = 0
+    """Transitions over which epsilon decays, instead of a share of the budget; 0 for that share."""
     normalize_obs: bool = False
     """Normalize observations by their running mean and standard deviation, which are saved with the
     policy."""

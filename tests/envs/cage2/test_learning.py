@@ -11,7 +11,7 @@ from briskrl.training.evaluate import evaluate
 from briskrl.training.loop import train
 from briskrl.training.resolve import load_config
 
-CONFIGS = Path(__file__).parents[3] / "configs"
+CONFIGS = Path(__file__).parents[3] / "briskrl" / "zoo" / "recipes"
 HEURISTIC = {"current": -30.7, "competition": -24.4}
 """Its mean return over the mix of attackers that the configurations train against."""
 
