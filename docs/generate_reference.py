@@ -32,6 +32,9 @@ from briskrl.core.registry import load_object
 from briskrl.core.text_values import show
 from briskrl.envs.registry import ENVS
 from briskrl.training.config import Stage, TrainConfig
+from briskrl.workflows.config import SearcherConfig
+from briskrl.workflows.run.config import WorkflowConfig
+from briskrl.workflows.run.stop_config import StopConfig
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -60,6 +63,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/run.md", run_page()
     yield from algorithm_pages()
     yield from environment_pages()
+    yield "reference/workflow-runs.md", workflow_runs_page()
     yield "reference/python.md", python_page()
     contributing = (ROOT / "CONTRIBUTING.md").read_text()
     yield "contributing.md", contributing.replace("](docs/", "](")
@@ -106,6 +110,21 @@ def run_page() -> str:
         + "Keys of a `[[curriculum]]` table, and fields of `briskrl.Stage`; see "
         + "[Train with a curriculum](../how-to/curriculum.md).\n\n"
         + _table(Stage)
+        + "\n"
+    )
+
+
+def workflow_runs_page() -> str:
+    """Settings of `brisk workflow`."""
+    return (
+        "# Settings of runs under workflows\n\n"
+        "Keys at the top level of a config file, flags of `brisk workflow search` and `joint`, and "
+        f"fields of `briskrl.WorkflowConfig`. {_FLAGS}\n\n"
+        + _table(WorkflowConfig)
+        + "\n\n## Search\n\nKeys of `[searcher]`, and fields of `briskrl.SearcherConfig`.\n\n"
+        + _table(SearcherConfig)
+        + "\n\n## End of training\n\nKeys of `[stop]`.\n\n"
+        + _table(StopConfig)
         + "\n"
     )
 

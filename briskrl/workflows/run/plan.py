@@ -5,6 +5,7 @@ from __future__ import annotations
 from briskrl.core.types import JSON
 from briskrl.workflows.run.folder import Mode
 from briskrl.workflows.run.joint import joint_plan
+from briskrl.workflows.run.run import check_run
 from briskrl.workflows.run.setup import RunSetup
 
 
@@ -14,6 +15,7 @@ def plan_json(setup: RunSetup, mode: Mode) -> dict[str, JSON]:
     Raises:
         ConfigError: The episodes do not suffice.
     """
+    check_run(setup, mode)
     config = setup.config
     facts: dict[str, JSON] = {
         "mode": mode,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,10 +93,13 @@ def restore_searcher(setup: RunSetup, jobs: Mapping[str, JobRecord]) -> Searcher
     It depends on the ledger alone, so a run that was killed chooses as if nothing had happened.
     """
     records = list(jobs.values())
-    pairs = base_pairs(records)
+    pairs, config = base_pairs(records), setup.searcher_config
+    if pairs is None and config.kernel == "weighted":
+        # Nothing is chosen before the pairs are counted.
+        config = replace(config, kernel="kendall")
     fresh = Searcher(
         setup.space,
-        setup.searcher_config,
+        config,
         seed=setup.config.seed,
         pair_counts=None if pairs is None else pairs.tolist(),
     )

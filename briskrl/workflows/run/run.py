@@ -37,6 +37,7 @@ from briskrl.workflows.run.joint import joint_plan
 from briskrl.workflows.run.ledger import LEDGER, Ledger, how_it_ended, read_ledger
 from briskrl.workflows.run.outcome import Outcome, with_files
 from briskrl.workflows.run.reporter import SilentReporter, WorkflowReporter
+from briskrl.workflows.run.results import restore_searcher
 from briskrl.workflows.run.run_tables import RunTables
 from briskrl.workflows.run.setup import RunSetup, make_setup
 
@@ -65,7 +66,7 @@ def run_workflows(
         BriskError: A setting cannot be used, or the folder cannot be written.
     """
     setup = make_setup(config)
-    check_budget(setup, mode)
+    check_run(setup, mode)
     info = create_folder(setup, mode)
     try:
         with locked(info.folder):
@@ -131,14 +132,22 @@ def read_outcome(folder: Path) -> Outcome:
     return Outcome(read_info(folder), read_ledger(folder), how_it_ended(folder))
 
 
-def check_budget(setup: RunSetup, mode: Mode) -> None:
-    """Check that the episodes suffice, before anything is written.
+def check_run(setup: RunSetup, mode: Mode) -> None:
+    """Check that a run can be done, before anything is written.
 
     Raises:
-        ConfigError: They do not; the message names the smallest sufficient number.
+        ConfigError: The episodes do not suffice (the message names the smallest sufficient number),
+            or the settings of the search cannot be used.
     """
     if mode in ("search", "train"):
         setup.plan()
+        if setup.config.searcher.kernel == "weighted" and not setup.base_episodes:
+            raise ConfigError(
+                "kernel = weighted needs the counts of pairs of categories that the base phase "
+                "makes: use warm_start = base."
+            )
+        # It reads the workflows of a list and looks for extras.
+        restore_searcher(setup, {})
     elif mode == "joint":
         joint_plan(setup)
 
