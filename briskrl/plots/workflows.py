@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PLOT_WIDTH, PLOT_HEIGHT = 520, 300
+LEGEND_ROW = 14
+"""Height of a line of a legend below a chart, points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +138,8 @@ def exposure_bars(categories: Sequence[str], shares: Mapping[str, Sequence[float
     """Mean share of steps at which each category was open, a bar per workflow."""
     height = 0.8 / max(1, len(shares))
     with style():
-        figure, (ax,) = new_figure(
-            WIDTH, ROW * len(categories) * max(1.0, 0.45 * len(shares)) + AXIS
-        )
+        rows = ROW * len(categories) * max(1.0, 0.45 * len(shares))
+        figure, (ax,) = new_figure(WIDTH, rows + AXIS + LEGEND_ROW * len(shares))
         for index, (name, values) in enumerate(shares.items()):
             places = np.arange(len(categories)) - 0.4 + (index + 0.5) * height
             color = PALETTE[index % len(PALETTE)]
@@ -146,7 +147,7 @@ def exposure_bars(categories: Sequence[str], shares: Mapping[str, Sequence[float
         name_rows(ax, list(categories))
         ax.grid(axis="x")
         ax.set_xlabel("share of steps that the category is open")
-        ax.legend(loc="lower right", fontsize="x-small")
+        figure.legend(loc="outside lower center", fontsize="x-small")
     return figure
 
 
