@@ -70,7 +70,7 @@ def build_optimizer(guard: SafeAdam, flat: FlatParameters) -> Optimizer:
         mean=adam.mean.numpy(),
         variance=adam.variance.numpy(),
         count=adam.count.numpy().reshape(1),
-        settings=np.array([adam.lr, adam.eps, guard.max_norm]),
+        settings=np.array([adam.lr, adam.eps, guard.max_norm, adam.beta2]),
         counters=guard.counters,
     )
 

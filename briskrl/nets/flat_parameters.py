@@ -51,8 +51,11 @@ class FlatAdam:
     10 us a step against 42 us through the optimizer and 30 us through its functional form.
     """
 
-    def __init__(self, parameters: FlatParameters, *, lr: float, eps: float) -> None:
+    def __init__(
+        self, parameters: FlatParameters, *, lr: float, eps: float, beta2: float = 0.999
+    ) -> None:
         self._parameters = parameters
+        self.beta2 = beta2
         self.lr = lr
         self.eps = eps
         self.mean = torch.zeros_like(parameters.values)
@@ -71,7 +74,7 @@ class FlatAdam:
             [self.count],
             lr=self.lr,
             beta1=0.9,
-            beta2=0.999,
+            beta2=self.beta2,
             weight_decay=0.0,
             eps=self.eps,
             amsgrad=False,

@@ -45,6 +45,7 @@ class SafeAdam:
         lr: float,
         eps: float,
         max_norm: float,
+        beta2: float = 0.999,
     ) -> None:
         """Set up the optimizer.
 
@@ -54,8 +55,9 @@ class SafeAdam:
             lr: Learning rate.
             eps: Adam's epsilon.
             max_norm: Gradients are scaled down to this norm; 0 for no clipping.
+            beta2: Decay of Adam's mean of squared gradients.
         """
-        self.adam = FlatAdam(parameters, lr=lr, eps=eps)
+        self.adam = FlatAdam(parameters, lr=lr, eps=eps, beta2=beta2)
         self._flat = parameters
         self.max_norm = max_norm
         self._counters = _Counters()

@@ -274,7 +274,14 @@ def _build_model(config: PPOConfig, spec: EnvSpec, streams: Streams, compute: Co
 
 
 def _build_optimizer(config: PPOConfig, flat: FlatParameters, compute: Compute) -> SafeAdam:
-    return SafeAdam(flat, compute, lr=config.lr, eps=config.adam_eps, max_norm=config.max_grad_norm)
+    return SafeAdam(
+        flat,
+        compute,
+        lr=config.lr,
+        eps=config.adam_eps,
+        max_norm=config.max_grad_norm,
+        beta2=config.adam_beta2,
+    )
 
 
 def _fused_refusal(model: PPOModel) -> str | None:

@@ -73,6 +73,8 @@ class PPOConfig:
     """Learning rate schedule: constant, or linear decay to 0 over the run."""
     adam_eps: Annotated[float, Meta(gt=0)] = 1e-5
     """Epsilon of Adam."""
+    adam_beta2: Annotated[float, Meta(ge=0, lt=1)] = 0.999
+    """Decay of Adam's mean of squared gradients (beta 2)."""
     gamma: Annotated[float, Meta(ge=0, le=1)] = 0.99
     """Discount factor."""
     gae_lambda: Annotated[float, Meta(ge=0, le=1)] = 0.95

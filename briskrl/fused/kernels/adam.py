@@ -115,12 +115,12 @@ def _adam(optimizer, scale):
     values, gradients = optimizer.values, optimizer.gradients
     mean, variance = optimizer.mean, optimizer.variance
     dtype = values.dtype.type
-    lr, epsilon, _ = optimizer.settings
+    lr, epsilon, _, beta2 = optimizer.settings
     optimizer.count[0] += 1
     steps = optimizer.count[0]
     step_size = dtype(lr / (1 - 0.9**steps))
-    correction = dtype(math.sqrt(1 - 0.999**steps))
-    mean_rate, variance_rate, decay = dtype(0.1), dtype(0.001), dtype(0.999)
+    correction = dtype(math.sqrt(1 - beta2**steps))
+    mean_rate, variance_rate, decay = dtype(0.1), dtype(1 - beta2), dtype(beta2)
     eps, factor = dtype(epsilon), dtype(scale)
     if scale != 1:
         for i in range(values.shape[0]):

@@ -14,7 +14,12 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     "cage2-parity": {
         "task": "cage2",
         "warm_start": "last",
-        "algo_config": {"lr": 2e-3, "gae_lambda": 1.0, "minibatch_size": 1 << 20},
+        "algo_config": {
+            "lr": 2e-3,
+            "adam_beta2": 0.99,
+            "gae_lambda": 1.0,
+            "minibatch_size": 1 << 20,
+        },
         "stop": {"stop_rule": "gate"},
     },
 }
