@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +61,7 @@ def run(argv: list[str]) -> int:
     report = _examine(target, args)
     if config is not None and (args.apply or args.apply_all) and not report.interrupted:
         report = _apply(target, config, report, args)
+    _keep(report, args.TARGET)
     return _print_report(report, args)
 
 
@@ -202,6 +203,23 @@ def _apply(
         Path(args.out).write_text(to_toml(advised_config), encoding="utf-8")
         note = f"written: {args.out}; train with it: brisk train --config {args.out}"
     return replace(report, proof=proof, notes=(*report.notes, note))
+
+
+def _keep(report: Report, name: str | None) -> None:
+    """Save the report in the folder of the run that was examined, for `brisk report`."""
+    folder = None if name is None else find_folder(name)
+    if folder is None or report.interrupted:
+        return
+    # A folder that cannot be written, or a link in its place, only leaves the report out.
+    from briskrl.training.storage.atomic_files import json_bytes, make_folder
+    from briskrl.training.storage.atomic_files import replace as replace_file
+    from briskrl.training.storage.line_files import plain
+    from briskrl.training.storage.own_files import check_folder
+
+    with suppress(BriskError, OSError):
+        check_folder(folder / "doctor")
+        make_folder(folder / "doctor")
+        replace_file(folder / "doctor" / "report.json", json_bytes(plain(report.as_json())))
 
 
 def _print_report(report: Report, args: argparse.Namespace) -> int:

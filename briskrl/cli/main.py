@@ -27,6 +27,8 @@ COMMANDS = {
     "export": "write the policy of a run as ONNX, TorchScript or a bundle",
     "runs": "list the run folders",
     "compare": "compare groups of runs: curves, final scores, time to a score",
+    "plot": "draw curves of runs as PNG, SVG or PDF",
+    "report": "write one page about a run or a sweep",
     "envs": "list the environments and their options",
     "algos": "list the algorithms and their options",
     "zoo": "list tuned settings per environment and algorithm, and reproduce them",

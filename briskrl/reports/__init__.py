@@ -1,0 +1,1 @@
+"""Reports of runs and sweeps as one self-contained page each."""
