@@ -35,6 +35,7 @@ from briskrl.training.config import Stage, TrainConfig
 from briskrl.workflows.config import SearcherConfig
 from briskrl.workflows.run.config import WorkflowConfig
 from briskrl.workflows.run.stop_config import StopConfig
+from briskrl.zoo import zoo_entries
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -65,6 +66,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield from environment_pages()
     yield "reference/workflow-runs.md", workflow_runs_page()
     yield "reference/python.md", python_page()
+    yield "zoo.md", zoo_page()
     contributing = (ROOT / "CONTRIBUTING.md").read_text()
     yield "contributing.md", contributing.replace("](docs/", "](")
     security = (ROOT / "SECURITY.md").read_text()
@@ -125,6 +127,34 @@ def workflow_runs_page() -> str:
         + _table(SearcherConfig)
         + "\n\n## End of training\n\nKeys of `[stop]`.\n\n"
         + _table(StopConfig)
+        + "\n"
+    )
+
+
+def zoo_page() -> str:
+    """Every entry of the zoo with its settings, and the measured ones with their scores."""
+    names = ("entry", "score (bar)", "steps", "CPU s", "seeds reached", "published")
+    head = f"| {' | '.join(names)} |\n|{' --- |' * len(names)}"
+    rows, settings = [], []
+    for entry in zoo_entries():
+        settings.append(f"- `{entry.name}`: {entry.describe() or 'the general defaults'}")
+        found = entry.measured
+        if found:
+            reached = f"{found['reached']} of {found['seeds']}"
+            rows.append(
+                f"| `{entry.name}` | {found['score']:g} ({found['bar']:g}) | "
+                f"{entry.run['steps']:,} | {found['cpu_s']:g} | {reached} | "
+                f"{found.get('published', '')} |"
+            )
+    return (
+        "# Results of the zoo\n\n"
+        "Tuned settings of the package, see [Use tuned settings](how-to/zoo.md). Scores are means "
+        "over seeds that no setting was chosen with, of 100 games each without exploration; CPU "
+        "seconds are those of training, on one busy core of a shared server. `brisk zoo check "
+        "NAME` repeats a row with other seeds.\n\n"
+        + "\n".join([head, *rows])
+        + "\n\n## Settings\n\n"
+        + "\n".join(settings)
         + "\n"
     )
 

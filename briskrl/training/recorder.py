@@ -12,6 +12,7 @@ from briskrl.core.phase import Phase
 from briskrl.core.spec import action_to_dict, obs_to_dict
 from briskrl.core.state_checks import check_not_diverged, mapping
 from briskrl.core.types import JSON, EpisodeStats, State
+from briskrl.training.health import HealthCheck
 from briskrl.training.periodic_evaluation import EVALUATION, Evaluation, PeriodicEvaluation
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult, StopReason
@@ -65,6 +66,7 @@ class RunRecorder:
             on_error=self._failures.report,
         )
         self.recent = RecentEpisodes()
+        self._health = HealthCheck()
         self._warmup_s = 0.0
         self._stage = 0
         self._saved = _NOTHING
@@ -195,6 +197,8 @@ class RunRecorder:
         with self._failures.tolerated():
             self.folder.write_status({"state": "running", **row})
         self.reporter.on_progress(progress)
+        for finding in self._health.observe(extras):
+            self.reporter.on_note(finding)
 
     def evaluate(self) -> None:
         """Evaluate the present policy, log the result, and keep the policy if it is the best."""

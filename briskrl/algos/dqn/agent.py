@@ -23,6 +23,7 @@ from briskrl.algos.dqn.engine import DQNEngine, DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy, SubsetEpsilonGreedy, epsilon_of
 from briskrl.algos.dqn.fused_engine import FusedDQNEngine
 from briskrl.algos.dqn.policy import num_actions, num_taken, value_network
+from briskrl.algos.dqn.support_monitor import SupportMonitor
 from briskrl.algos.dqn.torch_engine import TorchDQNEngine
 from briskrl.algos.engines import Engines
 from briskrl.algos.flops import Flops, value_flops
@@ -83,6 +84,7 @@ class DQN:
             fused=self._build_fused,
             refusal=_fused_refusal(self.model),
         )
+        self.support_monitor = SupportMonitor(self.model, compute)
         self.updates = 0
         """Gradient updates done so far."""
         self._last_sync_step = 0
@@ -110,6 +112,7 @@ class DQN:
     def update(self, batch: Batch, updates: int, counters: Counters) -> Floats:
         """See OffPolicyAlgorithm.update."""
         self.refresh_target_by_steps(counters)
+        self.support_monitor.see(batch)
         engine = self._cloning_engine or self.engines.now
         errors = engine.update(batch, updates, self.updates)
         self.updates += updates
@@ -142,7 +145,7 @@ class DQN:
         """Mean loss and gradient norm since the last call, and the current epsilon."""
         engine = self._cloning_engine or self.engines.now
         figures = {"epsilon": self.epsilon(counters), **engine.drain()}
-        return {**figures, **self.model.optimizer.drain()}
+        return {**figures, **self.support_monitor.drain(), **self.model.optimizer.drain()}
 
     def refresh_target_by_steps(self, counters: Counters) -> None:
         """Move the target network if `target_unit` is "steps" and it is due."""

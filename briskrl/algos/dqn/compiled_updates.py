@@ -37,6 +37,7 @@ class DQNCompiledUpdates:
     def prepare(self, batch: Batch, updates: int, counters: Counters) -> PackedTask:
         """The task of doing the first `updates` updates of `batch`."""
         self._agent.refresh_target_by_steps(counters)
+        self._agent.support_monitor.see(batch)
         return self._engine.prepare(batch, updates, self._agent.updates)
 
     def finish(self, batch: Batch, updates: int) -> None:

@@ -41,12 +41,12 @@ class PQNConfig:
 
     update_steps: Annotated[int, Meta(ge=1)] = 32
     """Rollout length: steps that each environment takes between two rounds of updates."""
-    epochs: Annotated[int, Meta(ge=1)] = 2
+    epochs: Annotated[int, Meta(ge=1)] = 4
     """Passes over every rollout."""
     minibatch_size: Annotated[int, Meta(ge=1)] = 128
     """Steps per gradient update; a smaller rollout is one minibatch. If the rollout is not a
     multiple of it, minibatches are slightly larger."""
-    lr: Annotated[float, Meta(gt=0)] = 5e-4
+    lr: Annotated[float, Meta(gt=0)] = 1e-3
     """Learning rate of Adam."""
     lr_schedule: Literal["constant", "linear"] = "linear"
     """Learning rate schedule: constant, or linear decay to 0 over the run."""
@@ -54,7 +54,7 @@ class PQNConfig:
     """Epsilon of Adam."""
     gamma: Annotated[float, Meta(ge=0, le=1)] = 0.99
     """Discount factor."""
-    q_lambda: Annotated[float, Meta(ge=0, le=1)] = 0.65
+    q_lambda: Annotated[float, Meta(ge=0, le=1)] = 0.9
     """Lambda of the returns that the network learns: 0 bootstraps after one step, 1 only at the end
     of the rollout (Daley 2019)."""
     max_grad_norm: Annotated[float, Meta(ge=0)] = 10.0
@@ -67,7 +67,7 @@ class PQNConfig:
     """Share of the run's budget over which epsilon decays linearly."""
     epsilon_steps: Annotated[int, Meta(ge=0)] = 0
     """Transitions over which epsilon decays, instead of a share of the budget; 0 for that share."""
-    normalize_obs: bool = False
+    normalize_obs: bool = True
     """Normalize observations by their running mean and standard deviation, which are saved with the
     policy."""
     normalize_reward: bool = False

@@ -51,4 +51,4 @@ def _run(
         env_config=env,
         algo_config=algo,
     )
-    return complete(config if num_envs is None else replace(config, num_envs=num_envs))
+    return complete(replace(config, num_envs=256 if num_envs is None else num_envs))

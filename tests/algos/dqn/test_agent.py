@@ -123,6 +123,24 @@ def test_quantile_errors_are_the_quantile_huber_loss_by_hand(engine):
         assert errors[i] == pytest.approx(loss, rel=1e-4, abs=1e-6)
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_the_maximum_over_noisy_values_is_too_high_and_without_noise_exact(quiet):
+    """The best of several noisy values is above the best of their means (Jensen's inequality)."""
+    algo = make(small(noisy=True, noisy_sigma=2.0, target_noise=not quiet), engine="torch")
+    batch = random_batch(spec(), 1)
+    engine = algo.engines.now
+    views = engine._views.of(batch)
+    targets = np.array([engine._targets(views, 0, 1).numpy().ravel() for _ in range(400)])
+    algo.model.target.eval()
+    values = forward(algo.model.target, batch.next_obs[0]).max(1)
+    expected = batch.reward[0] + batch.discount[0] * values
+    error = (targets.mean(0) - expected)[batch.discount[0] > 0]
+    if quiet:
+        assert error == pytest.approx(0, abs=1e-5)
+    else:
+        assert error.min() > 0.05
+
+
 @pytest.mark.parametrize("unit", ["updates", "steps"])
 def test_a_soft_target_moves_by_tau(engine, unit):
     algo = make(small(tau=0.25, target_every=2, target_unit=unit), engine=engine)

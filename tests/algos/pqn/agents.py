@@ -16,7 +16,8 @@ from tests.algos.rollouts import spec
 
 
 def config(**options) -> PQNConfig:
-    return PQNConfig(**({"net": (16, 8), "channels": (4,), "lr": 1e-3} | options))
+    plain = {"normalize_obs": False, "normalize_reward": False}
+    return PQNConfig(**({"net": (16, 8), "channels": (4,), "lr": 1e-3} | plain | options))
 
 
 def make(settings=None, env=None, seed=0, **compute) -> PQN:
