@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from briskrl.algos.registry import ALGOS
-from briskrl.cli.flags import TRUST, Parser, add_flags, clashes, flag_layer
+from briskrl.cli.flags import TRUST, Parser, add_flags, clashes, flag_layer, flag_name
 from briskrl.cli.output import print_json
 from briskrl.cluster.settings import ExecutorConfig
 from briskrl.cluster.sweep.settings import SeedsConfig
@@ -42,6 +42,8 @@ OwnFlags = type | Mapping[str, type] | None
 
 RESERVED = ("--help", "--config", "--trust", "--print-config", "--json")
 """Flags of the command itself; no config class may use them."""
+SHARED = ("eval_episodes",)
+"""Settings of a command with the name and the meaning of one of the run: a flag sets both."""
 
 EXAMPLES = """\
 examples:
@@ -75,7 +77,7 @@ def run(argv: list[str]) -> int:
     """Train, or print the merged settings."""
     config, args = parse_args(argv, own={"sweep": SeedsConfig, "executor": ExecutorConfig})
     seeds: SeedsConfig = args.own["sweep"]
-    _check_seeds(seeds, args.own["executor"])
+    _check_seeds(seeds, args.own["executor"], config)
     if args.print_config:
         if args.json:
             print_json(to_dict(config))
@@ -99,16 +101,21 @@ def _note_zoo(args: argparse.Namespace) -> None:
         print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
 
 
-def _check_seeds(seeds: SeedsConfig, executor: ExecutorConfig) -> None:
+def _check_seeds(seeds: SeedsConfig, executor: ExecutorConfig, config: TrainConfig) -> None:
     """Check that flags for several runs are given for several runs.
 
     Raises:
         ConfigError: They are not.
     """
-    if seeds.seeds is None and (seeds, executor) != (SeedsConfig(), ExecutorConfig()):
+    if seeds.seeds is not None:
+        return
+    if config.eval_every:
+        seeds = replace(seeds, eval_episodes=SeedsConfig().eval_episodes)
+    if (seeds, executor) != (SeedsConfig(), ExecutorConfig()):
         raise ConfigError(
             "The settings of executors and evaluations (--jobs, --executor, --eval-episodes and "
-            "others) are for several runs: add --seeds."
+            "others) are for several runs: add --seeds, or --eval-every for evaluations during "
+            "training."
         )
 
 
@@ -151,6 +158,9 @@ def parse_args(
     parser = _parser(selection, prog, own_classes)
     args = parser.parse(argv)
     flags = flag_layer(args, _classes(selection, own_classes) | own_classes)
+    for table in own_classes:
+        # One flag for the episodes of evaluations after and during training.
+        flags.values |= {k: v for k, v in flags.table(table).items() if k in SHARED}
     args.layers = [*selection.files, flags]
     built: dict[str, Any] = {
         table: build(cls, merge(layer.tables.pop(table, {}) for layer in args.layers))
@@ -229,6 +239,7 @@ def _classes(selection: Selection, own: Mapping[str, type]) -> dict[str, type]:
         "algo_config": algo_config_class(algo),
     }
     twice = clashes([*own.values(), *found.values()], RESERVED)
+    twice = [flag for flag in twice if flag not in map(flag_name, SHARED)]
     if twice:
         raise BriskError(
             f"The environment {env!r} and the algorithm {algo!r} cannot be used together on the "
@@ -246,7 +257,10 @@ def _parser(selection: Selection, prog: str, own: Mapping[str, type]) -> Parser:
     for table, cls in own.items():
         add_flags(parser, cls, section=table)
     group = parser.add_argument_group("run")
-    add_flags(group, classes[""], preset=ALGOS.get(algo).run_preset, preset_name=algo)
+    defined = set(parser._option_string_actions)
+    taken = [flag for flag in map(flag_name, SHARED) if flag in defined]
+    run_preset = ALGOS.get(algo).run_preset
+    add_flags(group, classes[""], preset=run_preset, preset_name=algo, taken=taken)
     # Without an environment the help is short, but the flags still work.
     hidden = selection.env is None
     group = parser.add_argument_group(f"environment {env}")

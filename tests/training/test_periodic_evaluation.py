@@ -166,3 +166,23 @@ def test_without_evaluations_there_is_no_best_policy(tmp_path, capsys):
     assert "--eval-every" in capsys.readouterr().err
     assert main(["eval", "cartpole", "--best"]) == 2
     assert "environment" in capsys.readouterr().err
+
+
+def test_the_command_evaluates_and_stops(tmp_path, capsys):
+    run = tmp_path / "run"
+    words = ["train", "cartpole", "--algo", "ppo", "--steps", "40000", "--num-envs", "16"]
+    flags = ["--eval-every", "2000", "--eval-episodes", "6", "--stop-at", "score=15"]
+    assert main([*words, *flags, "--engine", "fused", "--no-zoo", "--run-dir", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert "over 6 episodes" in out
+    assert "best     score" in out
+    assert evaluations(run)[-1]["episodes"] == 6
+
+
+def test_episodes_of_evaluations_need_evaluations(tmp_path, capsys):
+    assert main(["train", "cartpole", "--eval-episodes", "5", "--print-config"]) == 2
+    assert "--eval-every" in capsys.readouterr().err
+    assert (
+        main(["train", "cartpole", "--seeds", "2", "--eval-episodes", "5", "--print-config"]) == 0
+    )
+    assert "eval_episodes = 5" in capsys.readouterr().out

@@ -47,7 +47,7 @@ class SeedsConfig:
     """Train on several seeds, in a folder of runs: a number of seeds, which begin at --seed, or a
     list such as 3,7,11. The summary is what a paper would report."""
     eval_episodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
-    """With --seeds: episodes that every finished policy is evaluated on."""
+    """Episodes of an evaluation during training, and with --seeds of every finished policy."""
 
 
 @dataclass(frozen=True, slots=True)
