@@ -6,7 +6,7 @@ AlgoEntry. Training chooses the learner by the type of what it returns and knows
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from briskrl.algos.base import OffPolicyAlgorithm, OnPolicyAlgorithm
 from briskrl.core.rng import Streams
 from briskrl.core.spec import EnvSpec
-from briskrl.core.types import ObsCodec
+from briskrl.core.types import Minibatch, ObsCodec
 from briskrl.memory.base import ReplayMemory, RolloutMemory
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class BuildContext:
 
     spec: EnvSpec
     num_envs: int
+    """Environments of this process."""
     streams: Streams
     """Named random streams; an algorithm may add its own names."""
     compute: Compute
@@ -52,6 +53,20 @@ class Pretraining:
 
 
 @dataclass(frozen=True, slots=True)
+class Replication:
+    """How several replicas of a run learn together; see `Compute.replicas`."""
+
+    digest: Callable[[], int]
+    """A number that differs between replicas if their networks do."""
+    plan: Callable[[Sequence[Minibatch]], None] | None = None
+    """Called with all minibatches of the updates that follow, which need statistics of them."""
+    average_every: int = 0
+    """Updates after which `average` is called; 0 if updates themselves average."""
+    average: Callable[[], None] | None = None
+    """Makes the networks of all replicas equal."""
+
+
+@dataclass(frozen=True, slots=True)
 class OffPolicyComponents:
     """Everything needed to learn from a replay buffer."""
 
@@ -70,6 +85,8 @@ class OffPolicyComponents:
     pretraining: Pretraining | None = None
     pretrain_transitions: int = 0
     """Transitions of the teacher that fill the memory beforehand."""
+    replication: Replication | None = None
+    """None if there is one process, or the algorithm cannot be trained by replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +104,8 @@ class OnPolicyComponents:
     reuse: int = 0
     """Past rollouts that are learned from again beside the newest."""
     pretraining: Pretraining | None = None
+    replication: Replication | None = None
+    """None if there is one process, or the algorithm cannot be trained by replicas."""
 
 
 Components = OffPolicyComponents | OnPolicyComponents

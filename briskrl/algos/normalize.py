@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from briskrl.algos.kernels.moments import add_returns, add_rows
+from briskrl.algos.kernels.moments import add_returns, add_rows, merge_moments
 from briskrl.core.state_checks import check_range, loaded_finite
 from briskrl.core.types import Array, Rollout
+from briskrl.nets.replica_group import ReplicaGroup
 
 Doubles = NDArray[np.float64]
 
@@ -16,17 +17,38 @@ _EPSILON = 1e-8
 
 
 class RunningMoments:
-    """Mean and standard deviation (float64) of every element of the observations so far."""
+    """Mean and standard deviation (float64) of every element of the observations so far.
 
-    def __init__(self, size: int) -> None:
+    Args:
+        size: Elements of an observation.
+        group: Replicas, whose observations count, too.
+    """
+
+    def __init__(self, size: int, group: ReplicaGroup | None = None) -> None:
+        self._group = group
         self.count = np.zeros(())
         self.mean = np.zeros(size)
         self.squares = np.zeros(size)
 
     def add(self, rows: Array) -> None:
         """Add observations (M, *obs)."""
-        add_rows(rows.reshape(len(rows), -1), float(self.count), self.mean, self.squares)
+        rows = rows.reshape(len(rows), -1)
+        if self._group is not None:
+            self._add_all(rows, self._group)
+            return
+        add_rows(rows, float(self.count), self.mean, self.squares)
         self.count += len(rows)
+
+    def _add_all(self, rows: Array, group: ReplicaGroup) -> None:
+        """Add the observations (M, F) of all replicas."""
+        own = np.zeros((len(self.mean), 3))
+        mean, squares = np.zeros_like(self.mean), np.zeros_like(self.squares)
+        add_rows(rows, 0.0, mean, squares)
+        own[:, 0], own[:, 1], own[:, 2] = len(rows), mean, squares
+        total = np.stack([np.full_like(self.mean, self.count), self.mean, self.squares], axis=1)
+        merge_moments(total, group.gather(own))
+        self.count[...] = total[0, 0]
+        self.mean[:], self.squares[:] = total[:, 1], total[:, 2]
 
     @property
     def deviation(self) -> Doubles:
@@ -60,13 +82,18 @@ class RewardScale:
     """One over the running standard deviation of the discounted return, as in most PPO results.
 
     Rewards are not centered: that would change which policy is optimal.
+
+    Args:
+        gamma: Discount factor.
+        group: Replicas, whose rewards count, too.
     """
 
     LIMIT = 10.0
     """Scaled rewards are clipped to +-LIMIT."""
 
-    def __init__(self, gamma: float) -> None:
+    def __init__(self, gamma: float, group: ReplicaGroup | None = None) -> None:
         self._gamma = gamma
+        self._group = group
         self._returns = np.zeros(0)
         self._moments = np.zeros(3)
 
@@ -75,14 +102,17 @@ class RewardScale:
         steps, num_envs = len(rollout.reward) - 1, rollout.reward.shape[1]
         if len(self._returns) != num_envs:
             self._returns = np.zeros(num_envs)
+        moments = self._moments if self._group is None else np.zeros(3)
         add_returns(
             rollout.reward[:steps],
             rollout.terminated[:steps],
             rollout.truncated[:steps],
             self._gamma,
             self._returns,
-            self._moments,
+            moments,
         )
+        if self._group is not None:
+            merge_moments(self._moments[None], self._group.gather(moments)[:, None])
 
     @property
     def factor(self) -> float:

@@ -180,6 +180,8 @@ def title(info: RunInfo) -> str:
     resumed = ", resumed" if info.resumed else ""
     threads = "1 thread" if info.threads == 1 else f"{info.threads} threads"
     learner = " and a learner thread" if info.overlap else ""
+    if info.replicas > 1:
+        threads = f"{info.replicas} replicas with {threads} each"
     place = f"{info.num_envs} envs, {info.device}, {threads}{learner}"
     return f"{info.algo} on {info.env}: {place}{resumed}, in {info.run_dir}"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from briskrl.cli.flags import TRUST, Parser
+from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer, flag_name
 from briskrl.cli.targets import find_run
+from briskrl.cluster.settings import FOR_REPLICAS, ExecutorConfig
 from briskrl.core.config import Setting, build, field_hints
 from briskrl.core.text_values import parse_value
 from briskrl.training.config import TrainConfig
@@ -13,6 +14,7 @@ examples:
   brisk resume runs/NAME                 finish an interrupted run
   brisk resume runs/NAME --steps 8e6     train longer than planned
   brisk resume runs/NAME --engine torch  continue on the other engine
+  brisk resume runs/NAME --executor ray  continue a run with replicas on Ray
 
 A resumed run is bit-identical to one that was never stopped, if the engine stays the same and the
 environment can save its state."""
@@ -34,10 +36,30 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--trust", action="store_true", help=TRUST)
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    group = parser.add_argument_group("runs with replicas")
+    taken = [flag_name(name) for name in field_hints(ExecutorConfig) if name not in FOR_REPLICAS]
+    add_flags(group, ExecutorConfig, section="executor", taken=taken)
     args = parser.parse(argv)
+    given = flag_layer(args, {"executor": ExecutorConfig}).table("executor")
     folder = find_run(args.RUN)
     steps = None if args.steps is None else _steps(args.steps)
     from briskrl.cli.run_command import run_with_progress
+
+    if given:
+        from briskrl.cluster.replicas.run import resume_run
+
+        settings = build(ExecutorConfig, given)
+        return run_with_progress(
+            lambda reporter: resume_run(
+                folder,
+                settings,
+                steps=steps,
+                engine=args.engine,
+                trust=args.trust,
+                reporter=reporter,
+            ),
+            as_json=args.json,
+        )
     from briskrl.training.loop import resume
 
     return run_with_progress(

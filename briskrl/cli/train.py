@@ -16,7 +16,7 @@ from typing import Any
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import TRUST, Parser, add_flags, clashes, flag_layer, flag_name
 from briskrl.cli.output import print_json
-from briskrl.cluster.settings import ExecutorConfig
+from briskrl.cluster.settings import ExecutorConfig, check_for_replicas
 from briskrl.cluster.sweep.settings import SeedsConfig
 from briskrl.core.aliases import resolve_aliases
 from briskrl.core.config import Setting, build, merge, to_dict, to_toml
@@ -53,6 +53,7 @@ examples:
   brisk train snake --config zoo:snake_dqn --steps 1e6
   brisk train gym:CartPole-v1 --num-envs 64
   brisk train snake --seeds 5 --jobs 2
+  brisk train cage2 --algo ppo --replicas 2
   brisk train --config runs/NAME/config.toml --run-dir runs/again
   brisk train snake --algo c51 --print-config > my.toml
 
@@ -77,7 +78,8 @@ def run(argv: list[str]) -> int:
     """Train, or print the merged settings."""
     config, args = parse_args(argv, own={"sweep": SeedsConfig, "executor": ExecutorConfig})
     seeds: SeedsConfig = args.own["sweep"]
-    _check_seeds(seeds, args.own["executor"], config)
+    executor: ExecutorConfig = args.own["executor"]
+    _check_executor(config, seeds, executor)
     if args.print_config:
         if args.json:
             print_json(to_dict(config))
@@ -88,6 +90,14 @@ def run(argv: list[str]) -> int:
         return _train_seeds(config, seeds, args)
     _note_zoo(args)
     from briskrl.cli.run_command import run_with_progress
+
+    if config.replicas > 1:
+        from briskrl.cluster.replicas.run import train as train_replicas
+
+        return run_with_progress(
+            lambda reporter: train_replicas(config, reporter=reporter, settings=executor),
+            as_json=args.json,
+        )
     from briskrl.training.loop import train
 
     return run_with_progress(lambda reporter: train(config, reporter=reporter), as_json=args.json)
@@ -101,8 +111,8 @@ def _note_zoo(args: argparse.Namespace) -> None:
         print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
 
 
-def _check_seeds(seeds: SeedsConfig, executor: ExecutorConfig, config: TrainConfig) -> None:
-    """Check that flags for several runs are given for several runs.
+def _check_executor(config: TrainConfig, seeds: SeedsConfig, executor: ExecutorConfig) -> None:
+    """Check that flags for several runs or replicas are given for these.
 
     Raises:
         ConfigError: They are not.
@@ -111,11 +121,14 @@ def _check_seeds(seeds: SeedsConfig, executor: ExecutorConfig, config: TrainConf
         return
     if config.eval_every:
         seeds = replace(seeds, eval_episodes=SeedsConfig().eval_episodes)
+    if config.replicas > 1:
+        check_for_replicas(executor)
+        executor = ExecutorConfig()
     if (seeds, executor) != (SeedsConfig(), ExecutorConfig()):
         raise ConfigError(
             "The settings of executors and evaluations (--jobs, --executor, --eval-episodes and "
             "others) are for several runs: add --seeds, or --eval-every for evaluations during "
-            "training."
+            "training. One run in several processes: --replicas."
         )
 
 

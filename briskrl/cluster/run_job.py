@@ -80,6 +80,10 @@ class RunJob:
 
     def __post_init__(self) -> None:
         config = complete(self.config)
+        if config.replicas > 1:
+            raise ConfigError(
+                f"The job {self.name} has {config.replicas} replicas, but a job is one process."
+            )
         config = replace(config, threads=config.num_threads, run_dir=None)
         object.__setattr__(self, "config", config)
         if config.device == "cuda":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
 from briskrl.core.cpu import usable_cores
+from briskrl.core.errors import ConfigError
 from briskrl.core.registry import load_object
 
 if TYPE_CHECKING:
@@ -44,6 +45,25 @@ class ExecutorConfig:
         if self.address is not None and self.executor != "ray":
             return [f"address {self.address!r} is for executor = ray."]
         return []
+
+
+FOR_REPLICAS = ("executor", "address", "retries", "job_timeout")
+"""Settings that the replicas of one run have, too."""
+
+
+def check_for_replicas(settings: ExecutorConfig) -> None:
+    """Check that settings mean something for the replicas of one run.
+
+    Raises:
+        ConfigError: One of them is for many runs.
+    """
+    for field in fields(settings):
+        changed = getattr(settings, field.name) != field.default
+        if changed and field.name not in FOR_REPLICAS:
+            raise ConfigError(
+                f"--{field.name.replace('_', '-')} is for many runs (--seeds, brisk sweep), not "
+                "for the replicas of one."
+            )
 
 
 def open_executor(settings: ExecutorConfig, folder: Path, *, cpus_per_job: int = 1) -> Executor:

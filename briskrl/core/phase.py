@@ -13,7 +13,10 @@ KEPT = 512
 
 
 class Phase(IntEnum):
-    """The phases of the loop; OTHER is the time that no other phase covers."""
+    """The phases of the loop; OTHER is the time that no other phase covers.
+
+    AVERAGE is what replicas spend on averaging, including the time they wait for each other.
+    """
 
     ACT = 0
     ENV = 1
@@ -25,6 +28,7 @@ class Phase(IntEnum):
     SAVE = 7
     WAIT = 8
     OTHER = 9
+    AVERAGE = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import zlib
 import numpy as np
 
 from briskrl.core.state_checks import invalid_state, short
-from briskrl.core.types import JSON
+from briskrl.core.types import JSON, Array
 
 
 def derive_seed(root: int, name: str) -> int:
@@ -54,3 +54,43 @@ class Streams:
         for name, position in state.items():
             with invalid_state(f"the random stream {short(name)}"):
                 self[name].bit_generator.state = position
+
+
+class ReplicaGenerator(np.random.Generator):
+    """Draws for the environments of one replica what one process would draw for them.
+
+    Rows of all replicas are drawn, and the own ones are kept, so that no action depends on how many
+    processes there are.
+
+    Args:
+        stream: The stream, the same in all replicas.
+        rank: Number of this replica.
+        size: Number of replicas.
+    """
+
+    def __init__(self, stream: np.random.Generator, rank: int, size: int) -> None:
+        super().__init__(stream.bit_generator)
+        self._rank, self._size = rank, size
+        self._rows = np.zeros(0)
+
+    def random(self, *, out: Array) -> Array:  # type: ignore[override]
+        """Fill `out` (N, ...) with uniform numbers in [0, 1)."""
+        rows = self._room(out)
+        super().random(out=rows)
+        return self._keep(rows, out)
+
+    def standard_normal(self, *, out: Array) -> Array:  # type: ignore[override]
+        """Fill `out` (N, ...) with standard normal numbers."""
+        rows = self._room(out)
+        super().standard_normal(out=rows)
+        return self._keep(rows, out)
+
+    def _room(self, out: Array) -> Array:
+        shape = (len(out) * self._size, *out.shape[1:])
+        if self._rows.shape != shape:
+            self._rows = np.zeros(shape)
+        return self._rows
+
+    def _keep(self, rows: Array, out: Array) -> Array:
+        np.copyto(out, rows[self._rank * len(out) : (self._rank + 1) * len(out)])
+        return out

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from briskrl.core.types import Array
+from briskrl.nets.replica_group import ReplicaGroup
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -30,6 +31,13 @@ class Compute:
     """Threads of the fused engine."""
     overlap: bool = False
     """Acting and updates run at the same time."""
+    replicas: ReplicaGroup | None = None
+    """The replicas that train the networks together; None if there is one process only."""
+
+    @property
+    def num_replicas(self) -> int:
+        """Processes that train the networks together."""
+        return 1 if self.replicas is None else self.replicas.size
 
     @property
     def on_cpu(self) -> bool:

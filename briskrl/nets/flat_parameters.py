@@ -6,6 +6,8 @@ one call instead of one per layer, which is most of the cost of an update of a s
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -27,7 +29,9 @@ class FlatParameters:
         first = parameters[0]
         buffer = torch.zeros(size + SPARE, dtype=first.dtype, device=first.device)
         self.values = buffer[:size]
-        self.gradients = torch.zeros_like(self.values)
+        self.shared = torch.zeros(size + 1, dtype=first.dtype, device=first.device)
+        """The gradients and one more number, which replicas average together."""
+        self.gradients = self.shared[:size]
         begin = 0
         for parameter in parameters:
             part = slice(begin, begin + parameter.numel())
@@ -42,6 +46,11 @@ class FlatParameters:
         if 0 < max_norm < norm:
             self.gradients.mul_(max_norm / norm)
         return norm
+
+
+def digest(parameters: FlatParameters) -> int:
+    """A number that differs if the parameters do."""
+    return zlib.crc32(parameters.values.detach().cpu().numpy().tobytes())
 
 
 class FlatAdam:

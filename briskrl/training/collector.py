@@ -59,13 +59,22 @@ class Collector:
     """Steps all environments once per call, with buffers allocated once."""
 
     def __init__(
-        self, env: VecEnv, actor: Actor, slots: StepSlots, timer: PhaseTimer, counters: Counters
+        self,
+        env: VecEnv,
+        actor: Actor,
+        slots: StepSlots,
+        timer: PhaseTimer,
+        counters: Counters,
+        *,
+        replicas: int = 1,
     ) -> None:
         self._env = env
         self._slots = slots
         # Bound once, because the overhead of each step besides acting and stepping matters.
         self._calls = (slots.next_slot, actor.act, env.step_into, slots.advance, env.drain_stats)
         self._num_envs = env.num_envs
+        # All replicas take their steps together.
+        self._counted = env.num_envs * replicas
         self._timer = timer
         self._spans = [timer[phase] for phase in (Phase.ACT, Phase.ENV, Phase.STORE, Phase.LOG)]
         self._counters = counters
@@ -106,7 +115,7 @@ class Collector:
         stepping.add(stepped - acted)
         storing.add(stored - stepped)
         logging.add(logged - stored)
-        counters.env_steps += self._num_envs
+        counters.env_steps += self._counted
         counters.episodes += ended.count
         return self._num_envs, ended
 

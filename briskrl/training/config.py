@@ -118,6 +118,9 @@ class TrainConfig:
     threads: Annotated[int, Meta(ge=1, le=1024)] | Literal["auto"] = 1
     """Threads for environments and networks; auto takes one per core. Results depend on this
     number, but not on how the threads are scheduled."""
+    replicas: Annotated[int, Meta(ge=1, le=256)] = 1
+    """Processes that train one network together, each with an equal part of the environments; they
+    average the gradients of every minibatch. A run keeps its number of replicas."""
     overlap: bool = False
     """Collect and learn at the same time, in two threads; updates lag one iteration behind. For
     algorithms with a replay buffer, on the fused engine."""
@@ -184,14 +187,28 @@ class TrainConfig:
 
     def check(self) -> list[str]:
         """Problems with combinations of settings, one sentence each."""
-        wrong = self._check_stop_at()
+        return [*self._check_stop_at(), *self._wrong_budget(), *self._wrong_replicas()]
+
+    def _wrong_replicas(self) -> list[str]:
+        wrong = []
+        if self.num_envs is not None and self.num_envs % self.replicas:
+            wrong.append(
+                f"num_envs {self.num_envs} is not a multiple of replicas {self.replicas}; each "
+                "replica has an equal part of the environments."
+            )
+        if self.replicas > 1 and self.overlap:
+            wrong.append("overlap is for one process; leave it out, or set replicas to 1.")
+        if self.replicas > 1 and self.device == "mps":
+            wrong.append("replicas are for the devices cpu and cuda, not mps.")
+        return wrong
+
+    def _wrong_budget(self) -> list[str]:
         if self.episodes is None or self.max_episodes is None or self.num_envs is None:
-            return wrong
+            return []
         total = self.max_episodes * self.num_envs
         if self.episodes == total:
-            return wrong
+            return []
         return [
-            *wrong,
             f"max_episodes {self.max_episodes} per environment times num_envs {self.num_envs} "
             f"is {total} in total, but episodes is {self.episodes}. "
             "Give one of them.",

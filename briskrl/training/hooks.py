@@ -74,10 +74,18 @@ class CheckpointHook:
 
     def __call__(self, recorder: RunRecorder) -> None:
         """Save if it is time."""
-        if self._by_steps(recorder) or self._interval.has_passed():
+        if self.is_due(recorder):
             with recorder.trainer.timer[Phase.SAVE]:
                 recorder.save()
-            self._interval.restart()
+            self.restart()
+
+    def is_due(self, recorder: RunRecorder) -> bool:
+        """Whether it is time to save."""
+        return self._by_steps(recorder) or self._interval.has_passed()
+
+    def restart(self) -> None:
+        """Count the seconds from now on."""
+        self._interval.restart()
 
     def _by_steps(self, recorder: RunRecorder) -> bool:
         if not self._steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -13,7 +14,7 @@ from briskrl.algos.components import OffPolicyComponents, OnPolicyComponents
 from briskrl.core.counters import Counters
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.spec import EnvSpec
-from briskrl.core.types import Batch, Minibatch
+from briskrl.core.types import Batch, Ints, Minibatch
 
 MAX_UPDATES_PER_SAMPLE, MAX_BYTES_PER_SAMPLE = 32, 64 << 20
 """Bounds of the batch buffers when many updates are due at once; bytes are those of obs."""
@@ -173,6 +174,9 @@ class OnPolicyLearner:
         self._epochs = components.epochs
         self._minibatches = components.minibatches
         self._last = self._memory.minibatch(0)
+        replication = components.replication
+        self._plan = None if replication is None else replication.plan
+        self._orders: list[Ints] = []
 
     @property
     def batch(self) -> Minibatch:
@@ -184,9 +188,13 @@ class OnPolicyLearner:
         if not updates:
             return
         self._compute_advantages()
-        for _ in range(self._epochs):
-            if not self._run_epoch(updates // self._epochs):
-                break
+        minibatches = updates // self._epochs
+        if self._plan is not None:
+            self._update_on(self._planned(self._epochs, minibatches))
+        else:
+            for _ in range(self._epochs):
+                if not self._run_epoch(minibatches):
+                    break
         self._memory.next_rollout()
 
     def warm_up(self) -> None:
@@ -195,7 +203,10 @@ class OnPolicyLearner:
             old = replace(self._memory.rollouts()[0], age=1)
             self._algo.compute_advantages([old], self._counters)
         self._compute_advantages()
-        self._run_epoch(self._minibatches, most=WARMUP_UPDATES)
+        if self._plan is not None:
+            self._update_on(self._planned(1, self._minibatches)[:WARMUP_UPDATES])
+        else:
+            self._run_epoch(self._minibatches, most=WARMUP_UPDATES)
 
     def _compute_advantages(self) -> None:
         with self._timer[Phase.UPDATE]:
@@ -205,8 +216,36 @@ class OnPolicyLearner:
         """One pass over all steps in a new order; returns whether learning should go on."""
         with self._timer[Phase.SAMPLE]:
             self._memory.shuffle(self._rng, minibatches)
-        for k in range(minibatches if most is None else min(minibatches, most)):
-            self._last = self._memory.minibatch(k)
+        numbers = range(minibatches if most is None else min(minibatches, most))
+        return self._update_on(self._memory.minibatch(k) for k in numbers)
+
+    def _planned(self, epochs: int, minibatches: int) -> list[Minibatch]:
+        """The minibatches of all epochs, each in an order of its own, after planning them."""
+        assert self._plan is not None
+        planned: list[Minibatch] = []
+        with self._timer[Phase.SAMPLE]:
+            for _ in range(epochs):
+                self._memory.shuffle(self._rng, minibatches)
+                planned += [self._kept(k, len(planned) + k) for k in range(minibatches)]
+        with self._timer[Phase.UPDATE]:
+            self._plan(planned)
+        return planned
+
+    def _kept(self, k: int, number: int) -> Minibatch:
+        """The k-th minibatch, with a copy of its order that the next shuffle does not change."""
+        batch = self._memory.minibatch(k)
+        assert batch.indices is not None
+        if number == len(self._orders):
+            self._orders.append(batch.indices.copy())
+        if len(self._orders[number]) != len(batch.indices):
+            self._orders[number] = batch.indices.copy()
+        np.copyto(self._orders[number], batch.indices)
+        return replace(batch, indices=self._orders[number])
+
+    def _update_on(self, batches: Iterable[Minibatch]) -> bool:
+        """Update on minibatches; returns whether learning should go on."""
+        for batch in batches:
+            self._last = batch
             with self._timer[Phase.UPDATE]:
                 goes_on = self._algo.update(self._last, self._counters)
             if not goes_on:

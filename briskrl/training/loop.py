@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from contextlib import ExitStack, closing, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from typing import Any, Literal
 from briskrl.core.config import to_toml
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError, StorageError
 from briskrl.core.exit_watch import nothing_to_lose
+from briskrl.core.registry import load_object
 from briskrl.core.scratch_folder import is_scratch
 from briskrl.envs.base import VecEnv
 from briskrl.envs.external import GIVEN, adapt, build_like
@@ -77,6 +78,9 @@ def train(
     if given is not None:
         config = replace(config, env_config=None, num_envs=given.num_envs)
     config = complete(config)
+    if config.replicas > 1:
+        _check_own_envs(env)
+        return _replicas("train")(config, reporter=reporter, hooks=hooks)
     # A resume must use as many threads as the run did, also on a machine with other cores.
     config = replace(config, threads=config.num_threads)
     note = (reporter or SilentReporter()).on_note
@@ -122,7 +126,24 @@ def resume(
             that does not fit the saved state, or it names modules and is not trusted.
         StorageError: The run folder cannot be written at the beginning or at the end.
     """
-    note = (reporter or SilentReporter()).on_note
+    with opened_run(run_dir, steps=steps, engine=engine, trust=trust) as (folder, config):
+        if config.replicas > 1:
+            _check_own_envs(env)
+            return _replicas("resume")(config, folder, reporter=reporter, hooks=hooks)
+        note = (reporter or SilentReporter()).on_note
+        with closing(Trainer(config, _given(env, config), note)) as trainer:
+            return run_trainer(trainer, folder, reporter or SilentReporter(), hooks, resumed=True)
+
+
+@contextmanager
+def opened_run(
+    run_dir: str | Path,
+    *,
+    steps: int | None = None,
+    engine: Literal["auto", "fused", "torch"] | None = None,
+    trust: bool = False,
+) -> Iterator[tuple[RunDir, TrainConfig]]:
+    """The folder of a run, locked while entered, and the settings to continue it; see `resume`."""
     with RunDir.open(Path(run_dir)).lock() as folder:
         folder.check_checkpoints()
         config = load_config(folder.config_path, zoo=False)
@@ -134,8 +155,23 @@ def resume(
             config = replace(config, steps=steps)
         if engine is not None:
             config = replace(config, engine=engine)
-        with closing(Trainer(config, _given(env, config), note)) as trainer:
-            return run_trainer(trainer, folder, reporter or SilentReporter(), hooks, resumed=True)
+        yield folder, config
+
+
+def _replicas(name: str) -> Callable[..., RunResult]:
+    """A function of the package for runs in several processes, which is above this one."""
+    found: Callable[..., RunResult] = load_object(f"briskrl.cluster.replicas.run:{name}")
+    return found
+
+
+def _check_own_envs(env: Any) -> None:
+    """Check that replicas can make their environments themselves.
+
+    Raises:
+        ConfigError: They were passed by the caller.
+    """
+    if env is not None:
+        raise ConfigError("Replicas make their environments themselves; name them in the config.")
 
 
 def _given(env: Any, config: TrainConfig) -> VecEnv | None:

@@ -78,6 +78,11 @@ class PeriodicEvaluation:
         return self._config.eval_every > 0
 
     @property
+    def stops(self) -> bool:
+        """Whether an evaluation may end the run."""
+        return self._target is not None
+
+    @property
     def is_target_reached(self) -> bool:
         """Whether the last evaluation reached `stop_at`."""
         if self._target is None or self.last is None:

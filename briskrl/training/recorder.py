@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from time import perf_counter, process_time
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from briskrl.core.config import to_dict
 from briskrl.core.errors import DivergedError, InvalidStateError, StorageError
@@ -32,6 +33,9 @@ from briskrl.training.trainer import Trainer
 from briskrl.training.utilization import Utilization, UtilizationMeter
 from briskrl.training.write_failures import WriteFailures
 
+if TYPE_CHECKING:
+    from briskrl.training.replicas.whole_run import WholeRun
+
 _NOTHING, _PRETRAINING = -1, -2
 """Marks instead of the last saved step: no checkpoint, and one of unfinished pretraining."""
 
@@ -49,8 +53,20 @@ class _Mark(NamedTuple):
 class RunRecorder:
     """Writes everything that a run writes, and computes its progress and result."""
 
-    def __init__(self, trainer: Trainer, folder: RunDir, reporter: Reporter) -> None:
+    def __init__(
+        self, trainer: Trainer, folder: RunDir, reporter: Reporter, whole: WholeRun | None = None
+    ) -> None:
+        """Set up the records.
+
+        Args:
+            trainer: What is recorded.
+            folder: The run folder, locked.
+            reporter: Receives progress.
+            whole: The state of the run, if the trainer's is only a part of it.
+        """
         self.trainer = trainer
+        self._whole: Trainer | WholeRun = whole or trainer
+        self._cpu_s = process_time if whole is None else whole.cpu_s
         self.folder = folder
         self.reporter = reporter
         config = trainer.config
@@ -112,7 +128,7 @@ class RunRecorder:
         Raises:
             InvalidStateError: The checkpoint holds impossible values.
         """
-        self.trainer.load_state(saved.states, saved.counters)
+        self._whole.load_state(saved.states, saved.counters)
         if self.trainer.counters.env_steps != saved.step:
             raise InvalidStateError(f"its counters are those of another step than {saved.step}")
         logs = saved.states["logs"]
@@ -120,7 +136,7 @@ class RunRecorder:
         check_offsets(mapping(logs.scalars, "offsets"))
         self.evaluation.load_state(saved.states.get(EVALUATION))
         # Last, because later checkpoints share the chunks of a checkpoint whose memory was loaded.
-        self.checkpointer.load_memory(saved, self.trainer.memory)
+        self.checkpointer.load_memory(saved, self._whole.memory)
 
     def report_start(self, *, resumed: bool) -> None:
         """Describe the run to the reporter before it starts."""
@@ -134,6 +150,7 @@ class RunRecorder:
                 threads=config.num_threads,
                 overlap=config.overlap,
                 num_envs=config.num_envs,
+                replicas=config.replicas,
                 total_steps=config.budget.steps,
                 resumed=resumed,
             )
@@ -163,15 +180,20 @@ class RunRecorder:
         self._stage = self.trainer.curriculum.stage
         self.trainer.timer.reset()
         self._wall_begin = perf_counter()
-        self._cpu_begin = process_time()
+        self._cpu_begin = self._cpu_s()
         self._first = self._last = self._mark()._replace(wall_s=0.0, cpu_s=0.0)
 
     def record(self, ended: EpisodeStats) -> None:
         """Log ended episodes and changes of the curriculum stage."""
+        self.record_all([(self.trainer.counters.env_steps, ended)])
+
+    def record_all(self, ended: Sequence[tuple[int, EpisodeStats]]) -> None:
+        """Log episodes with the transitions at which they ended, and changes of the stage."""
         with self.trainer.timer[Phase.LOG]:
-            if ended.count:
-                self.recent.add(ended)
-                self.log.episodes(self.trainer.counters.env_steps, ended)
+            for env_steps, stats in ended:
+                if stats.count:
+                    self.recent.add(stats)
+                    self.log.episodes(env_steps, stats)
             self.log.tick()
             self._report_stage()
 
@@ -258,7 +280,7 @@ class RunRecorder:
             self._saved = _NOTHING
             self._save_state(pretraining.counters["env_steps"], pretraining, _PRETRAINING)
         elif step != self._saved:
-            self._save_state(step, self.trainer.state(), step)
+            self._save_state(step, self._whole.state(), step)
 
     def _save_state(self, step: int, state: RunState, mark: int) -> None:
         """Save; `mark` is in `_saved` as soon as the checkpoint is written."""
@@ -382,7 +404,7 @@ class RunRecorder:
         counters = self.trainer.counters
         return _Mark(
             wall_s=perf_counter() - self._wall_begin,
-            cpu_s=process_time() - self._cpu_begin,
+            cpu_s=self._cpu_s() - self._cpu_begin,
             env_steps=counters.env_steps,
             updates=counters.updates,
             fraction=counters.fraction,

@@ -27,6 +27,8 @@ class RunInfo:
     """None if the budget is a number of episodes."""
     resumed: bool
     """Whether the run continues an earlier one."""
+    replicas: int = 1
+    """Processes that train together."""
 
 
 @dataclass(frozen=True, slots=True)

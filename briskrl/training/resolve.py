@@ -232,7 +232,12 @@ def _with_num_envs(run: TrainConfig, algo_config: Any) -> tuple[TrainConfig, lis
     if entry.round_steps is not None and algo_config is not None:
         round_steps = int(getattr(algo_config, entry.round_steps))
     steps = DEFAULT_STEPS if run.steps is None and run.budget_is_steps else run.steps
-    while steps is not None and count > 1 and steps < FEWEST_ROUNDS * round_steps * count:
+    while (
+        steps is not None
+        and count > 1
+        and (run.replicas == 1 or count % (2 * run.replicas) == 0)
+        and steps < FEWEST_ROUNDS * round_steps * count
+    ):
         count //= 2
     filled = dataclasses.replace(run, num_envs=count)
     return filled, filled.check()

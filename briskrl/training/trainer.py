@@ -9,9 +9,10 @@ import numpy as np
 
 from briskrl.algos.base import Algorithm
 from briskrl.algos.components import BuildContext, Components, OffPolicyComponents
+from briskrl.algos.engines import EngineName
 from briskrl.algos.registry import ALGOS
 from briskrl.core.counters import Counters
-from briskrl.core.errors import InvalidStateError
+from briskrl.core.errors import ConfigError, InvalidStateError
 from briskrl.core.phase import PhaseTimer
 from briskrl.core.registry import load_object
 from briskrl.core.rng import Streams, derive_seed
@@ -21,6 +22,7 @@ from briskrl.envs.base import VecEnv
 from briskrl.envs.make import make_env
 from briskrl.envs.registry import check_teacher
 from briskrl.nets.compute import Compute
+from briskrl.nets.replica_group import ReplicaGroup, own_stream
 from briskrl.training.async_collector import AsyncCollector
 from briskrl.training.collector import (
     Actor,
@@ -47,6 +49,7 @@ class Trainer:
         config: The complete settings of the run.
         env: Environments to train on instead of those that the config names.
         note: Receives messages for the user while all is built.
+        group: The replicas of the run; this one has an equal part of the environments.
     """
 
     def __init__(
@@ -54,9 +57,20 @@ class Trainer:
         config: TrainConfig,
         env: VecEnv | None = None,
         note: Callable[[str], None] = lambda text: None,
+        group: ReplicaGroup | None = None,
     ) -> None:
         self.config = config
         self._note = note
+        self._group = group
+        self.num_replicas = 1 if group is None else group.size
+        if self.num_replicas != config.replicas:
+            raise ConfigError(
+                f"This is done by one process, but replicas is {config.replicas}. Replicas are for "
+                "`brisk train` and `brisk resume`."
+            )
+        self.num_envs = config.num_envs // self.num_replicas
+        """Environments of this process."""
+        self._first_env = 0 if group is None else group.rank * self.num_envs
         self.device = choose_device(config.device)
         budget = config.budget
         self.counters = Counters(total_steps=budget.steps, total_episodes=budget.episodes)
@@ -94,32 +108,42 @@ class Trainer:
 
     def start(self) -> None:
         """Begin the first episodes."""
-        self.collector.start(self.start_seed)
+        self._begin_episodes(self.start_seed)
+
+    def _begin_episodes(self, seed: int) -> None:
+        """Begin new episodes everywhere; env i of the run gets seed + i."""
+        self.collector.start(seed + self._first_env)
 
     def iterate(self) -> EpisodeStats:
         """Collect transitions and do the updates due; returns the episodes that ended."""
         if self.overlap is None:
-            self.last_collected, ended = self._collect()
+            self.last_collected, ended = self.collect()
             self.learner.learn(self.schedule.due(self.last_collected))
         else:
-            self.last_collected, ended = self.overlap.collect(self._collect)
+            self.last_collected, ended = self.overlap.collect(self.collect)
             self.overlap.schedule(self.schedule.due(self.last_collected))
         self.counters.iterations += 1
         if self.curriculum.observe(self.last_collected, ended):
-            self.curriculum.promote()
-            self._enter_stage()
+            self.enter_next_stage()
         return ended
 
-    def _collect(self) -> tuple[int, EpisodeStats]:
+    def collect(self) -> tuple[int, EpisodeStats]:
         """Collect the transitions of one iteration; see Collecting.collect."""
         if self._round_steps == 0:
             return self.collector.collect()
         return collect_round(self.collector, self._round_steps)
 
+    def agreed(self, seconds: dict[EngineName, float]) -> dict[EngineName, float]:
+        """Measured times as all replicas know them, so that they decide the same."""
+        if self._group is None:
+            return seconds
+        means = self._group.gather(np.array(list(seconds.values()))).mean(axis=0)
+        return dict(zip(seconds, means.tolist(), strict=True))
+
     def restart_envs(self) -> None:
         """Begin new episodes everywhere, for environments whose state cannot be restored."""
         self._end_episodes()
-        self.collector.start(derive_seed(self.config.seed, f"env after {self.counters.env_steps}"))
+        self._begin_episodes(derive_seed(self.config.seed, f"env after {self.counters.env_steps}"))
 
     def state(self) -> RunState:
         """Everything that decides how the run goes on."""
@@ -192,7 +216,7 @@ class Trainer:
         components = self.components
         if not isinstance(components, OffPolicyComponents) or components.update_every == 1:
             return 0
-        return components.update_every * self.config.num_envs
+        return components.update_every * self.num_envs
 
     @property
     def _most_pending(self) -> int:
@@ -210,8 +234,8 @@ class Trainer:
         components = self.components
         if isinstance(components, OffPolicyComponents):
             return
-        filled = components.memory.filled
-        if int(filled.sum()) != self.schedule.counted_steps % components.rollout_steps:
+        filled, counted = components.memory.filled, self.schedule.counted_steps
+        if int(filled.sum()) != counted // self.num_replicas % components.rollout_steps:
             raise InvalidStateError("the rollout holds another number of steps than were counted")
         if self.env.async_env is None and filled.min() != filled.max():
             raise InvalidStateError("the rollout holds more steps of some environments than others")
@@ -228,10 +252,12 @@ class Trainer:
             engines.use(engine)
             self.engine_note = f"engine {engine}, as before"
 
-    def _enter_stage(self) -> None:
+    def enter_next_stage(self) -> None:
+        """Begin the next stage of the curriculum."""
+        self.curriculum.promote()
         self._end_episodes()
         self._open_stage()
-        self.collector.start(derive_seed(self.config.seed, f"env of stage {self.curriculum.stage}"))
+        self._begin_episodes(derive_seed(self.config.seed, f"env of stage {self.curriculum.stage}"))
 
     def _end_episodes(self) -> None:
         """End the episodes under way, also in the memory."""
@@ -251,7 +277,7 @@ class Trainer:
         self._env_stage = self.curriculum.stage
         return make_env(
             config.env,
-            config.num_envs,
+            self.num_envs,
             config=stage_env_config(config.env_config, self.curriculum.current),
             threads=config.num_threads,
         )
@@ -266,10 +292,11 @@ class Trainer:
             engine="fused" if config.overlap and config.engine == "auto" else config.engine,
             threads=config.num_threads,
             overlap=config.overlap,
+            replicas=self._group,
         )
         context = BuildContext(
             spec=self.env.env_spec,
-            num_envs=config.num_envs,
+            num_envs=self.num_envs,
             streams=self.streams,
             compute=compute,
             codec=self._codec,
@@ -283,7 +310,7 @@ class Trainer:
         return components
 
     def _build_learner(self) -> tuple[UpdateSchedule, Learner, Overlap | None]:
-        components, rng = self.components, self.streams["sample"]
+        components, rng = self.components, self.streams[own_stream("sample", self._group)]
         if isinstance(components, OffPolicyComponents):
             learner = OffPolicyLearner(
                 components,
@@ -291,7 +318,7 @@ class Trainer:
                 self.timer,
                 self.counters,
                 spec=self.env.env_spec,
-                num_envs=self.config.num_envs,
+                num_envs=self.num_envs,
             )
             schedule = RatioSchedule(
                 updates_per_step=components.updates_per_step,
@@ -302,7 +329,7 @@ class Trainer:
         if self.config.overlap:
             check_overlap(on_policy=True, asynchronous=False, compiled=False)
         rollouts = RolloutSchedule(
-            rollout_steps=components.rollout_steps,
+            rollout_steps=components.rollout_steps * self.num_replicas,
             updates=components.epochs * components.minibatches,
             reuse=components.reuse,
         )
@@ -356,7 +383,8 @@ class Trainer:
             slots = components.memory
         if self.overlap is not None:
             slots = DeferredSlots(slots, self.overlap, self.timer)
-        return Collector(env, actor, slots, self.timer, self.counters)
+        replicas = self.num_replicas
+        return Collector(env, actor, slots, self.timer, self.counters, replicas=replicas)
 
 
 def _describe_engine(algo: Algorithm) -> str:

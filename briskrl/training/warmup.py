@@ -62,7 +62,7 @@ def _time_engines(trainer: Trainer) -> dict[EngineName, float]:
             begin = perf_counter()
             trainer.learner.warm_up()
             best[name] = min(best[name], perf_counter() - begin)
-    return best
+    return trainer.agreed(best)
 
 
 def _choose(seconds: dict[EngineName, float]) -> tuple[EngineName, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import types
 from dataclasses import replace
+from math import gcd
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from hypothesis import strategies as st
@@ -141,6 +142,10 @@ def train_configs(draw: st.DrawFn, *, curriculum: bool = True) -> TrainConfig:
         drawn["curriculum"] = tuple(draw(st.lists(stages, max_size=2)))
     if drawn["episodes"] is not None:
         drawn["max_episodes"] = None
+    # Every replica has as many environments, in one process without a second thread of updates.
+    drawn["replicas"] = gcd(drawn["num_envs"], drawn["replicas"])
+    if drawn["replicas"] > 1:
+        drawn |= {"overlap": False, "device": "cpu"}
     return TrainConfig(
         **drawn,
         env_config=draw(snake_configs),

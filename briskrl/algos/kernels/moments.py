@@ -69,3 +69,45 @@ def add_returns(
             moments[2] += before * (returns[n] - moments[1])
             if terminated[t, n] or truncated[t, n]:
                 returns[n] = 0.0
+
+
+@kernel
+def merge_moments(moments: Array, others: Array) -> None:
+    """Add moments of other values to running moments (Chan 1979), in order.
+
+    Args:
+        moments: (M, 3) float64 count, mean and sum of squared deviations of M quantities, updated.
+        others: (K, M, 3) what to add.
+    """
+    for k in range(others.shape[0]):
+        for m in range(moments.shape[0]):
+            count = moments[m, 0] + others[k, m, 0]
+            if count > 0:
+                share = others[k, m, 0] / count
+                distance = others[k, m, 1] - moments[m, 1]
+                moments[m, 1] += distance * share
+                moments[m, 2] += others[k, m, 2] + distance * distance * share * moments[m, 0]
+                moments[m, 0] = count
+
+
+@kernel
+def moments_at(values: Array, indices: Array, moments: Array) -> None:
+    """Write count, mean and sum of squared deviations of `values` at `indices` to moments (3,)."""
+    size = indices.shape[0]
+    mean = 0.0
+    for i in range(size):
+        mean += values[indices[i]]
+    mean /= size
+    squares = 0.0
+    for i in range(size):
+        squares += (values[indices[i]] - mean) ** 2
+    moments[0], moments[1], moments[2] = size, mean, squares
+
+
+@kernel
+def standardize_by(values: Array, moments: Array, out: Array) -> None:
+    """Write `values` (B,), scaled by given moments (3,) as `standardize` does, into `out`."""
+    mean = 0.0 if moments[0] == 1 else moments[1]
+    scale = 1.0 if moments[0] == 1 else 1 / (math.sqrt(moments[2] / (moments[0] - 1)) + 1e-8)
+    for i in range(values.shape[0]):
+        out[i] = (values[i] - mean) * scale

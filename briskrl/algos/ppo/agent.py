@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from briskrl.algos.components import BuildContext, OnPolicyComponents, Pretraining
+from briskrl.algos.components import BuildContext, OnPolicyComponents, Pretraining, Replication
 from briskrl.algos.distributions import Categorical, distribution_of
 from briskrl.algos.engines import Engines
 from briskrl.algos.flops import Flops, policy_flops
@@ -30,9 +30,11 @@ from briskrl.algos.ppo.engine import PPOEngine, PPOModel
 from briskrl.algos.ppo.fused_engine import FusedPPOEngine
 from briskrl.algos.ppo.gae import AdvantageEstimator, explained_variance
 from briskrl.algos.ppo.policy import policy_network
+from briskrl.algos.ppo.replicas import PPOReplicas
 from briskrl.algos.ppo.torch_engine import TorchPPOEngine
 from briskrl.core.counters import Counters
-from briskrl.core.rng import Streams, derive_seed
+from briskrl.core.errors import ConfigError
+from briskrl.core.rng import ReplicaGenerator, Streams, derive_seed
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, Bools, Decision, Floats, Minibatch, Rollout, State
 from briskrl.memory.available import announce_memory
@@ -85,9 +87,15 @@ class PPO:
         self._loaded_optimizer: SafeAdam | None = None
         """The optimizer of behavior cloning that was stopped."""
         self._rng = streams["explore"]
+        group = compute.replicas
+        self.replicas: PPOReplicas | None = None
+        """What the replicas of a run exchange; None if there is one process only."""
+        if group is not None:
+            self._rng = ReplicaGenerator(self._rng, group.rank, group.size)
+            self.replicas = PPOReplicas(model.flat, group)
         self._estimator = AdvantageEstimator(gamma=config.gamma, gae_lambda=config.gae_lambda)
-        self._moments = RunningMoments(spec.obs.size) if config.normalize_obs else None
-        self._reward_scale = RewardScale(config.gamma) if config.normalize_reward else None
+        self._moments = RunningMoments(spec.obs.size, group) if config.normalize_obs else None
+        self._reward_scale = RewardScale(config.gamma, group) if config.normalize_reward else None
         self._moments_changed = False
         self._advantage = np.zeros(0, np.float32)
         self._explained_variance: float | None = None
@@ -112,11 +120,7 @@ class PPO:
         for rollout in rollouts:
             self._estimator.estimate(rollout, self._cloning_engine or self.engines.now)
             if self.config.baseline == "peers":
-                np.subtract(
-                    rollout.returns,
-                    rollout.returns.mean(axis=1, keepdims=True),
-                    out=rollout.advantage,
-                )
+                np.subtract(rollout.returns, self._peers(rollout.returns), out=rollout.advantage)
         self._explained_variance = explained_variance(newest)
         if self._moments is not None:
             steps = newest.obs[:-1]
@@ -124,6 +128,13 @@ class PPO:
             self._moments_changed = True
             if self._cloning_engine is not None:
                 self._use_moments()
+
+    def _peers(self, returns: Floats) -> Floats:
+        """The mean return (T + 1, 1) of all environments at every step."""
+        if self.replicas is not None:
+            return self.replicas.mean_over_envs(returns)[:, None]
+        mean: Floats = returns.mean(axis=1, keepdims=True)
+        return mean
 
     def update(self, batch: Minibatch, counters: Counters) -> bool:
         """See OnPolicyAlgorithm.update."""
@@ -133,7 +144,10 @@ class PPO:
             return True
         engine, target_kl = self.engines.now, self.config.target_kl
         engine.compute(batch, self._advantages(batch))
-        if target_kl > 0 and engine.divergence() > target_kl:
+        divergence = engine.divergence() if target_kl > 0 else 0.0
+        if self.replicas is not None:
+            divergence = self.replicas.average_gradient(engine, divergence)
+        if divergence > target_kl > 0:
             return False
         engine.step(self._lr(counters))
         return True
@@ -173,7 +187,10 @@ class PPO:
         if batch.indices is not None:
             advantage = np.take(advantage, batch.indices, out=out, mode="clip")
         if self.config.normalize_advantage:
-            standardize(advantage, out)
+            if self.replicas is None:
+                standardize(advantage, out)
+            else:
+                self.replicas.standardize(advantage, out)
             return out
         return advantage
 
@@ -241,6 +258,12 @@ def build_components(config: PPOConfig, context: BuildContext) -> OnPolicyCompon
     """A PPO with its rollout buffer and update schedule."""
     algo = PPO(config, context.spec, context.streams, context.compute)
     num_envs, pretraining = context.num_envs, None
+    replicas = context.compute.num_replicas
+    if config.minibatch_size < replicas:
+        raise ConfigError(
+            f"Each of {replicas} replicas needs a step of every minibatch, but minibatch_size is "
+            f"{config.minibatch_size}."
+        )
     steps = (config.update_steps + 1) * num_envs * (config.reuse + 1)
     # Rollouts hold whole stacks of frames.
     whole = replace(context.spec, frame_stack=1)
@@ -259,10 +282,19 @@ def build_components(config: PPOConfig, context: BuildContext) -> OnPolicyCompon
         ),
         rollout_steps=config.update_steps * num_envs,
         epochs=config.epochs,
-        minibatches=config.minibatches(num_envs),
+        minibatches=config.minibatches(num_envs * replicas),
         reuse=config.reuse,
         pretraining=pretraining,
+        replication=_replication(algo),
     )
+
+
+def _replication(algo: PPO) -> Replication | None:
+    replicas = algo.replicas
+    if replicas is None:
+        return None
+    plan = replicas.plan if algo.config.normalize_advantage else None
+    return Replication(digest=replicas.digest, plan=plan)
 
 
 def _build_model(config: PPOConfig, spec: EnvSpec, streams: Streams, compute: Compute) -> PPOModel:

@@ -58,6 +58,10 @@ class PPOEngine(Protocol):
         """
         ...
 
+    def collect_gradient(self) -> None:
+        """Write the whole gradient to `flat.gradients` of the model, where it may be changed."""
+        ...
+
     def divergence(self) -> float:
         """Approximate KL divergence of the policy from the old one, on the last minibatch."""
         ...

@@ -78,6 +78,7 @@ class FusedPPOEngine:
         self._totals = np.zeros(len(METRICS))
         self._count = self._total_count = 0
         self._used_parts = 1
+        self._collected = False
         self._all_rows = np.arange(0)
         self.refresh()
 
@@ -112,11 +113,12 @@ class FusedPPOEngine:
         self._team.run(kernels.action_log_probs, args, self._bounds_of(len(obs)))
 
     def compute(self, batch: Minibatch, advantage: Floats) -> None:
-        """See PPOEngine; the gradient stays in parts until `step`."""
+        """See PPOEngine; the gradient stays in parts until it is collected, or `step`."""
         size = len(advantage)
         bounds = self._bounds_of(size)
         self._used_parts, self._count = len(bounds) - 1, size
         self._settings[-1] = size
+        self._collected = False
         self._sums.fill(0)
         args = kernels.GradientArgs(
             obs=batch.obs.reshape(len(batch.obs), -1),
@@ -137,6 +139,12 @@ class FusedPPOEngine:
         self._totals += self._sums.sum(0)
         self._total_count += size
 
+    def collect_gradient(self) -> None:
+        """See PPOEngine."""
+        parts = slice(self._used_parts)
+        kernels.add_up_parts(self._trainable, self._padded[parts], self._flat[parts])
+        self._collected = True
+
     def divergence(self) -> float:
         """See PPOEngine."""
         return float(self._sums[:, METRICS.index("approx_kl")].sum()) / self._count
@@ -144,8 +152,11 @@ class FusedPPOEngine:
     def step(self, lr: float) -> None:
         """See PPOEngine."""
         self._optimizer.settings[0] = lr
-        parts = slice(self._used_parts)
-        kernels.take_step(self._trainable, self._padded[parts], self._flat[parts])
+        if self._collected:
+            kernels.take_collected_step(self._trainable)
+        else:
+            parts = slice(self._used_parts)
+            kernels.take_step(self._trainable, self._padded[parts], self._flat[parts])
         self._model.optimizer.check()
 
     def drain(self) -> dict[str, float]:

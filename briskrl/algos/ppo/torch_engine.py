@@ -147,6 +147,9 @@ class TorchPPOEngine:
             self._cached = batch, tensors
         return tensors
 
+    def collect_gradient(self) -> None:
+        """Nothing to do: it is there already."""
+
     def divergence(self) -> float:
         """See PPOEngine; waits for the device."""
         return float(self._last[METRICS.index("approx_kl")])

@@ -7,7 +7,6 @@ lost call without a word to the driver, which has to count attempts.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from briskrl.cluster.mirror import Mirror
 from briskrl.cluster.ray.connect import connect
 from briskrl.cluster.ray.driver_files import DriverFiles
 from briskrl.cluster.ray.host import METHODS_AT_ONCE, HostSettings, JobHost
+from briskrl.cluster.ray.own_paths import own_paths
 from briskrl.cluster.ray.remote_process import Mail, RemoteProcess
 from briskrl.cluster.resources import VISIBLE_GPUS, Grant
 from briskrl.cluster.settings import ExecutorConfig
@@ -88,7 +88,7 @@ class RayExecutor(LocalExecutor):
             del variables[VISIBLE_GPUS]
         settings = HostSettings(
             environment=variables,
-            paths=_own_paths(),
+            paths=own_paths(),
             scratch=self._scratch,
             relay=self._relay,
         )
@@ -130,10 +130,3 @@ class Nodes:
         if not any(cores):
             raise BriskError("No node of the Ray cluster has cores for jobs.")
         return cls(sum(cores), max(cores), sum(int(node.get("GPU", 0)) for node in alive))
-
-
-def _own_paths() -> tuple[str, ...]:
-    """Where this program imports modules from that are not installed."""
-    installed = (sys.prefix, sys.base_prefix)
-    paths = (str(Path(path).absolute()) for path in sys.path)
-    return tuple(path for path in paths if not path.startswith(installed))

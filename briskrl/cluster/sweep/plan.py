@@ -92,6 +92,11 @@ def sweep_info(
         # The sweep may be resumed from elsewhere.
         executor = replace(executor, storage=str(Path(executor.storage).absolute()))
     whole = complete(config)
+    if whole.replicas > 1:
+        raise ConfigError(
+            "Many runs share the cores better as jobs of one process each (--jobs); --replicas is "
+            "for a single run."
+        )
     varies = {"env", "algo"} & {*settings.grid, *settings.choice}
     if not varies:
         base = config_layer(whole)

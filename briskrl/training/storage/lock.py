@@ -42,6 +42,11 @@ class FolderLock:
         """Whether this object holds the lock."""
         return self._descriptor >= 0
 
+    @property
+    def descriptor(self) -> int:
+        """The open file that holds the lock; a process that gets it holds the lock, too."""
+        return self._descriptor
+
     def acquire(self) -> None:
         """Acquire the lock; a lock whose owner has died is taken over.
 

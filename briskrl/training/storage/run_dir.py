@@ -118,6 +118,11 @@ class RunDir:
         self._lock.acquire()
         return self
 
+    @property
+    def lock_descriptor(self) -> int:
+        """The open file that holds the lock; see `FolderLock.descriptor`."""
+        return self._lock.descriptor
+
     def close(self) -> None:
         """Release the lock; may be called twice."""
         self._lock.release()

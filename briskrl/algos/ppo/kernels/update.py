@@ -281,3 +281,22 @@ def take_step(trainable, padded, flat):
     apply_gradient(optimizer)
     pack(net)
     restore_denormals(control)
+
+
+@kernel
+def add_up_parts(trainable, padded, flat):
+    """Add up the gradients of all parts, see `collect_gradient`."""
+    net, optimizer = unpack(trainable)
+    control = flush_denormals()
+    collect_gradient(net, padded, flat, optimizer.gradients)
+    restore_denormals(control)
+
+
+@kernel
+def take_collected_step(trainable):
+    """Apply the flat gradient with Adam, after `add_up_parts`."""
+    net, optimizer = unpack(trainable)
+    control = flush_denormals()
+    apply_gradient(optimizer)
+    pack(net)
+    restore_denormals(control)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from math import prod
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from briskrl.core.anonymous_file import anonymous_file
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import ALIGNMENT, Array, StepBuffers, action_layout
 from briskrl.envs.gym.episode_records import EpisodeRows
@@ -67,7 +67,7 @@ class SharedBlock:
         sizes = [
             _padded(prod(shape) * np.dtype(dtype).itemsize) for shape, dtype in layout.values()
         ]
-        self.fd = _anonymous_file(sum(sizes)) if fd is None else fd
+        self.fd = anonymous_file("briskrl-envs", sum(sizes)) if fd is None else fd
         memory = mmap.mmap(self.fd, sum(sizes))
         arrays: dict[str, Array] = {}
         offset = 0
@@ -146,14 +146,3 @@ def _words(lines: NDArray[np.int64]) -> memoryview:
 
 def _padded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _anonymous_file(size: int) -> int:
-    """A file descriptor of zeroed memory without a name in the file system."""
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("briskrl-envs", os.MFD_CLOEXEC)
-    else:
-        with tempfile.TemporaryFile(buffering=0) as file:
-            fd = os.dup(file.fileno())
-    os.ftruncate(fd, size)
-    return fd

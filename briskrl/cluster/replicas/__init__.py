@@ -1,0 +1,1 @@
+"""One run in several processes: their connections, and who starts and watches them."""

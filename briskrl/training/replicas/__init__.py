@@ -1,0 +1,1 @@
+"""One run in several processes, which collect apart and learn together."""

@@ -1,0 +1,100 @@
+"""Runs with replicas: the same bits whatever happens to their processes."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cluster.process_tree import listening_sockets
+from tests.cluster.replicas.replica_runs import (
+    content,
+    kill,
+    long_config,
+    newest,
+    resume,
+    train,
+)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    command = train(long_config(), folder, "--json")
+    command.wait_for_checkpoint("")
+    replicas = [process.pid for process in command.replicas()]
+    assert len(replicas) == 2
+    sockets = listening_sockets(replicas)
+    # gloo listens on 127.0.0.1, written backwards in hexadecimal.
+    assert sockets
+    assert all(line.split()[1].startswith("0100007F:") for line in sockets)
+    assert not listening_sockets([command.process.pid])
+    code, text = command.wait()
+    assert code == 0, text
+    result = json.loads(text.splitlines()[0])
+    assert result["env_steps"] == 120_000
+    assert result["phases"]["average"] > 0
+    return folder
+
+
+def test_a_run_survives_the_loss_of_a_replica_of_its_driver_and_a_stop(whole: Path, tmp_path: Path):
+    folder = tmp_path / "run"
+    command = train(long_config(), folder)
+    command.wait_for_checkpoint("")
+    kill(command.replicas()[1])
+    command.wait_for_checkpoint(newest(folder))
+    # Twice, because the kill and the first look may have met different checkpoints.
+    command.wait_for_checkpoint(newest(folder))
+    left = command.replicas()
+    command.process.kill()
+    assert "was killed by SIGKILL; all replicas continue" in command.wait()[1]
+    _, alive = psutil.wait_procs(left, timeout=20)
+    assert not alive
+
+    command = resume(folder)
+    command.wait_for_checkpoint(newest(folder))
+    command.process.send_signal(signal.SIGTERM)
+    code, text = command.wait()
+    assert code == 143, text
+    assert f"resume {folder}" in text
+
+    code, text = resume(folder).wait()
+    assert code == 0, text
+    assert content(folder) == content(whole)
+
+
+def test_another_number_of_replicas_is_refused(whole: Path, tmp_path: Path):
+    config = whole / "config.toml"
+    before = config.read_text()
+    config.write_text(before.replace("replicas = 2", "replicas = 4"))
+    try:
+        code, text = resume(whole).wait()
+    finally:
+        config.write_text(before)
+    assert code == 2
+    assert "replicas = 4 (was 2)" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["fused", "torch"])
+def test_replicas_killed_at_ten_random_moments_end_with_the_same_bits(tmp_path: Path, engine: str):
+    options = {"engine": engine, "steps": 1_000_000 if engine == "fused" else 300_000}
+    code, text = train(long_config(**options), tmp_path / "whole").wait()
+    assert code == 0, text
+    moments, folder = random.Random(engine), tmp_path / "killed"
+    command = train(long_config(**options), folder)
+    for _ in range(10):
+        command.wait_for_checkpoint(newest(folder))
+        time.sleep(moments.uniform(0, 0.1))
+        if replicas := command.replicas():
+            kill(moments.choice(replicas))
+    code, text = command.wait()
+    assert code == 0, text
+    assert text.count("all replicas continue") >= 5
+    assert content(folder) == content(tmp_path / "whole")
