@@ -49,6 +49,7 @@ class SharedMemoryGroup:
         shape = (2, self.size * ROOM)
         self._halves: NDArray[np.uint8] = np.ndarray(shape, np.uint8, memory, self._flags.nbytes)
         self._number = 0
+        self._crowded = np.zeros(1, np.int64)
         self._waited_ns = 0
 
     def average(self, tensor: Tensor) -> None:
@@ -93,12 +94,17 @@ class SharedMemoryGroup:
         half = self._halves[self._number % 2, : self.size * values.nbytes]
         rows = half.view(values.dtype).reshape(self.size, -1)
         np.copyto(rows[self.rank], values)
-        if not meet(self._flags, self.rank, self.size, self._number, _NAPS):
+        if not self._meet():
             self._wait()
         return rows
 
+    def _meet(self) -> bool:
+        """Whether all others have come to this exchange, after waiting for a moment."""
+        met: bool = meet(self._flags, self.rank, self.size, self._number, _NAPS, self._crowded)
+        return met
+
     def _wait(self) -> None:
         end = monotonic() + self._timeout_s
-        while not meet(self._flags, self.rank, self.size, self._number, _NAPS):
+        while not self._meet():
             if monotonic() > end:
                 raise ReplicaLostError(f"no answer for {self._timeout_s:g} s")
