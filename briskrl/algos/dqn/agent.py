@@ -23,6 +23,7 @@ from briskrl.algos.dqn.engine import DQNEngine, DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy, SubsetEpsilonGreedy, epsilon_of
 from briskrl.algos.dqn.fused_engine import FusedDQNEngine
 from briskrl.algos.dqn.policy import num_actions, num_taken, value_network
+from briskrl.algos.dqn.replicas import part_of, replication
 from briskrl.algos.dqn.support_monitor import SupportMonitor
 from briskrl.algos.dqn.torch_engine import TorchDQNEngine
 from briskrl.algos.engines import Engines
@@ -40,6 +41,7 @@ from briskrl.memory.replay import ReplayBuffer
 from briskrl.nets.bodies import MLPBody
 from briskrl.nets.compute import Compute
 from briskrl.nets.flat_parameters import FlatParameters, load_parameters, parameters_of
+from briskrl.nets.replica_group import ReplicaGroup, own_stream
 from briskrl.nets.safe_adam import SafeAdam
 
 
@@ -73,7 +75,7 @@ class DQN:
     ) -> None:
         self.config = config
         self.model = _build_model(config, spec, streams, compute)
-        explore = _explorer(spec, streams)
+        explore = _explorer(spec, streams, compute.replicas)
         self._explore, self._compute = explore, compute
         self._inputs = spec.obs.size
         self._cloning_engine: DQNEngine | None = None
@@ -189,8 +191,10 @@ class DQN:
 def build_components(config: DQNConfig, context: BuildContext) -> OffPolicyComponents:
     """A DQN with its replay buffer and update schedule."""
     algo = DQN(config, context.spec, context.streams, context.compute)
+    group, replicas = context.compute.replicas, context.compute.num_replicas
+    part = part_of(config, replicas)
     # The first batch needs complete n-step windows, whatever learning_starts says.
-    fillable = config.batch_size + context.num_envs * config.n_step
+    fillable = (part.batch_size + context.num_envs * config.n_step) * replicas
     pretraining = None
     if config.pretrain_from is not None:
         pretraining = Pretraining(
@@ -201,14 +205,19 @@ def build_components(config: DQNConfig, context: BuildContext) -> OffPolicyCompo
         )
     return OffPolicyComponents(
         algo=algo,
-        memory=_build_memory(config, context),
-        batch_size=config.batch_size,
+        memory=_build_memory(part, context),
+        batch_size=part.batch_size,
         updates_per_step=config.ratio,
         learning_starts=max(config.learning_starts, fillable),
         update_every=config.update_every,
         n_step=config.n_step,
         pretraining=pretraining,
         pretrain_transitions=min(config.pretrain_transitions, config.buffer_size),
+        replication=(
+            None
+            if group is None
+            else replication(algo.model, group, lambda: algo.engines.now.refresh())
+        ),
     )
 
 
@@ -238,8 +247,9 @@ def _build_memory(config: DQNConfig, context: BuildContext) -> ReplayMemory:
     )
 
 
-def _explorer(spec: EnvSpec, streams: Streams) -> EpsilonGreedy:
-    actions, taken, rng = num_actions(spec.action), num_taken(spec.action), streams["explore"]
+def _explorer(spec: EnvSpec, streams: Streams, group: ReplicaGroup | None) -> EpsilonGreedy:
+    actions, taken = num_actions(spec.action), num_taken(spec.action)
+    rng = streams[own_stream("explore", group)]
     return (
         EpsilonGreedy(actions, rng) if taken is None else SubsetEpsilonGreedy(actions, taken, rng)
     )
@@ -260,6 +270,12 @@ def _build_model(config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Co
     optimizer = SafeAdam(
         online_flat, compute, lr=config.lr, eps=config.adam_eps, max_norm=config.max_grad_norm
     )
+    noise, acting_noise = (
+        torch.Generator(device).manual_seed(
+            derive_seed(streams.seed, own_stream(name, compute.replicas))
+        )
+        for name in ("noise", "acting noise")
+    )
     model = DQNModel(
         config=config,
         online=online,
@@ -267,8 +283,8 @@ def _build_model(config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Co
         online_flat=online_flat,
         target_flat=target_flat,
         optimizer=optimizer,
-        noise=torch.Generator(device).manual_seed(derive_seed(streams.seed, "noise")),
-        acting_noise=torch.Generator(device).manual_seed(derive_seed(streams.seed, "acting noise")),
+        noise=noise,
+        acting_noise=acting_noise,
         taken=num_taken(spec.action),
     )
     model.copy_to_target()

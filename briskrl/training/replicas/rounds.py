@@ -43,6 +43,8 @@ class Rounds:
         self._evaluation = PeriodicEvaluation(trainer.config)
         self._begin_cpu = process_time()
         self._number = 0
+        self._averaged = False
+        """Whether this round has made the networks equal."""
 
     @property
     def is_done(self) -> bool:
@@ -119,17 +121,19 @@ class Rounds:
         if replication.average is None:
             return False
         every = replication.average_every
-        if self._trainer.counters.updates // every == updates // every:
-            return False
-        replication.average()
-        return True
+        self._averaged = self._trainer.counters.updates // every > updates // every
+        if self._averaged:
+            replication.average()
+        return self._averaged
 
     def _is_spent(self, episodes: int) -> bool:
         """Whether the budget is spent after this number of episodes."""
         return self._trainer.config.budget.is_spent(self._trainer.counters.env_steps, episodes)
 
     def _digest(self) -> int:
-        """That of the networks, every few rounds, if they must be equal now."""
+        """That of the networks, every few times that they must be equal."""
+        if self._replication.average is not None and not self._averaged:
+            return 0
         self._number += 1
         return self._replication.digest() if self._number % _CHECK_EVERY == 0 else 0
 

@@ -155,3 +155,35 @@ def test_statistics_of_observations_and_rewards_are_those_of_one_process():
                 rtol=1e-10,
             )
         close_all(together)
+
+
+@pytest.mark.parametrize(
+    ("algo", "engine"), [("dqn", "fused"), ("rainbow", "fused"), ("double-dqn", "torch")]
+)
+def test_replicas_of_value_networks_are_equal_after_every_average(algo: str, engine: str):
+    small = {"net": (16,), "batch_size": 16, "buffer_size": 1024, "learning_starts": 200}
+    config = complete(
+        TrainConfig(
+            env="cartpole",
+            algo=algo,
+            engine=engine,
+            seed=3,
+            num_envs=ENVS,
+            steps=10**6,
+            algo_config={**small, "train_steps_ratio": 0.125, "target_every": 24},
+        )
+    )
+    # The first round ends without updates, when it has as many iterations as a round may have.
+    together = replicas(config, 2, 4)
+    first, second = (trainer.algo.state() for trainer in together)
+    steps = together[0].counters.env_steps
+    assert together[0].counters.updates == (steps - 200) // 8 > 16
+    for name in ("model", "optim"):
+        for key, array in first[name].arrays.items():
+            if "noise" not in key:
+                np.testing.assert_array_equal(array, second[name].arrays[key], err_msg=key)
+    memories = [trainer.memory.state() for trainer in together]
+    assert memories[0].arrays.keys() == memories[1].arrays.keys()
+    acted = [trainer.collector.state().arrays["obs"] for trainer in together]
+    assert (acted[0] != acted[1]).any()
+    close_all(together)
