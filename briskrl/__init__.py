@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from briskrl.export.load import load_policy as load_policy
     from briskrl.orders.space import WorkflowSpace as WorkflowSpace
     from briskrl.orders.workflow import Workflow as Workflow
+    from briskrl.training.callbacks import EvaluateEvery as EvaluateEvery
+    from briskrl.training.callbacks import StopAtScore as StopAtScore
     from briskrl.training.config import Stage as Stage
     from briskrl.training.config import TrainConfig as TrainConfig
     from briskrl.training.evaluate import EvalResult as EvalResult
@@ -72,6 +74,7 @@ _MODULES = {
     "EnvWorkerError": "briskrl.core.errors",
     "EvalResult": "briskrl.training.evaluate",
     "EventTask": "briskrl.envs.workflow.task",
+    "EvaluateEvery": "briskrl.training.callbacks",
     "GymConfig": "briskrl.envs.gym.config",
     "OrderResult": "briskrl.workflows.history",
     "OrderSurrogate": "briskrl.workflows.surrogate",
@@ -85,6 +88,7 @@ _MODULES = {
     "SearcherConfig": "briskrl.workflows.config",
     "SnakeConfig": "briskrl.envs.snake.config",
     "Stage": "briskrl.training.config",
+    "StopAtScore": "briskrl.training.callbacks",
     "StorageError": "briskrl.core.errors",
     "TrainConfig": "briskrl.training.config",
     "TuneConfig": "briskrl.tuning.config",
@@ -123,6 +127,7 @@ __all__ = [
     "EnvStepError",
     "EnvWorkerError",
     "EvalResult",
+    "EvaluateEvery",
     "EventTask",
     "GymConfig",
     "OrderResult",
@@ -137,6 +142,7 @@ __all__ = [
     "SearcherConfig",
     "SnakeConfig",
     "Stage",
+    "StopAtScore",
     "StorageError",
     "TrainConfig",
     "TuneConfig",

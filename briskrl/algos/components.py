@@ -85,6 +85,8 @@ class OffPolicyComponents:
     pretraining: Pretraining | None = None
     pretrain_transitions: int = 0
     """Transitions of the teacher that fill the memory beforehand."""
+    exploration_steps: int = 0
+    """Transitions over which exploration decays; 0 if it does not depend on them."""
     replication: Replication | None = None
     """None if there is one process, or the algorithm cannot be trained by replicas."""
 

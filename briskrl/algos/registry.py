@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from briskrl.algos.dqn.config import DQN_PRESETS
 from briskrl.algos.ppo.config import PPO_PRESETS
+from briskrl.core.errors import ConfigError
 from briskrl.core.registry import Registry
 
 
@@ -40,7 +41,29 @@ class AlgoEntry:
     one."""
 
 
-ALGOS: Registry[AlgoEntry] = Registry("algorithm")
+class AlgoRegistry(Registry[AlgoEntry]):
+    """The algorithms by name; well-known ones that are missing say what there is instead."""
+
+    def get(self, name: str) -> AlgoEntry:
+        """The algorithm of a name.
+
+        Raises:
+            ConfigError: It is unknown.
+        """
+        if name in _NOT_AVAILABLE and name not in self:
+            raise ConfigError(f"{name} is not available. {_NOT_AVAILABLE[name]}")
+        return super().get(name)
+
+
+_CONTINUOUS = "For continuous actions there are ppo, a2c and reinforce."
+_NOT_AVAILABLE = {
+    **dict.fromkeys(("sac", "td3", "ddpg", "tqc", "crossq", "trpo"), _CONTINUOUS),
+    "recurrent-ppo": "Networks have no memory; stack observations (--frame-stack) and use ppo.",
+    "maskable-ppo": "ppo uses the action masks of an environment by itself.",
+}
+"""Algorithms of other libraries, and what to use."""
+
+ALGOS = AlgoRegistry("algorithm")
 
 _DQN_SUMMARIES = {
     "dqn": "Deep Q-learning with a replay buffer and a target network",

@@ -136,8 +136,8 @@ def facts(progress: Progress, best: float | None) -> list[tuple[str, str]]:
     total = "" if progress.total_steps is None else f" of {format_count(progress.total_steps)}"
     steps = f"{format_count(progress.env_steps)}{total}"
     found = [
-        ("score", f"{format_score(progress.mean_score)}{record}"),
-        ("return", format_score(progress.mean_return)),
+        ("training score", f"{format_score(progress.mean_score)}{record}"),
+        ("training return", format_score(progress.mean_return)),
         ("speed", f"{format_count(progress.steps_per_s)} steps/s{_of_machine(progress, ', ')}"),
         ("done", f"{steps} steps, {format_count(progress.episodes)} episodes"),
         ("updates", format_count(progress.updates)),
@@ -157,7 +157,7 @@ def row(progress: Progress) -> str:
     epsilon = "" if progress.epsilon is None else f"  epsilon {progress.epsilon:.3f}"
     return (
         f"{done:3.0f}%  {format_count(progress.env_steps)} steps  "
-        f"score {format_score(progress.mean_score)}  "
+        f"training score {format_score(progress.mean_score)}  "
         f"return {format_score(progress.mean_return)}  "
         f"{format_count(progress.steps_per_s)} steps/s  "
         f"{format_count(progress.updates)} updates{epsilon}{_of_machine(progress, '  ')}  "

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer, flag_name
+from briskrl.cli.run_command import add_final_episodes, run_with_progress
 from briskrl.cli.targets import find_run
 from briskrl.cluster.settings import FOR_REPLICAS, ExecutorConfig
 from briskrl.core.config import Setting, build, field_hints
+from briskrl.core.errors import ConfigError
 from briskrl.core.text_values import parse_value
 from briskrl.training.config import TrainConfig
 
@@ -23,7 +25,7 @@ environment can save its state."""
 def run(argv: list[str]) -> int:
     """Continue a run."""
     parser = Parser("brisk resume", "Continue a run from its newest valid checkpoint.", EXAMPLES)
-    parser.usage = "brisk resume RUN [--steps INT] [--engine NAME] [--trust] [--json]"
+    parser.usage = "brisk resume RUN [--steps INT] [--lr FLOAT] [--engine NAME] [--trust] [--json]"
     parser.add_argument("RUN", help="run folder, or its name under runs/")
     parser.add_argument(
         "--steps", metavar="INT", help="new total of transitions; default: as before"
@@ -34,8 +36,12 @@ def run(argv: list[str]) -> int:
         help="what computes the networks from now on; default: as before. Engines round "
         "differently, so a run that changes its engine is not repeatable to the bit",
     )
+    parser.add_argument(
+        "--lr", metavar="FLOAT", help="learning rate from now on; default: as before"
+    )
     parser.add_argument("--trust", action="store_true", help=TRUST)
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    add_final_episodes(parser)
     group = parser.add_argument_group("runs with replicas")
     taken = [flag_name(name) for name in field_hints(ExecutorConfig) if name not in FOR_REPLICAS]
     add_flags(group, ExecutorConfig, section="executor", taken=taken)
@@ -43,9 +49,10 @@ def run(argv: list[str]) -> int:
     given = flag_layer(args, {"executor": ExecutorConfig}).table("executor")
     folder = find_run(args.RUN)
     steps = None if args.steps is None else _steps(args.steps)
-    from briskrl.cli.run_command import run_with_progress
-
+    changes = {} if args.lr is None else {"lr": parse_value(args.lr, float)}
     if given:
+        if changes:
+            raise ConfigError("--lr cannot be combined with the settings of replicas.")
         from briskrl.cluster.replicas.run import resume_run
 
         settings = build(ExecutorConfig, given)
@@ -59,14 +66,21 @@ def run(argv: list[str]) -> int:
                 reporter=reporter,
             ),
             as_json=args.json,
+            final_episodes=args.final_episodes,
         )
     from briskrl.training.loop import resume
 
     return run_with_progress(
         lambda reporter: resume(
-            folder, steps=steps, engine=args.engine, trust=args.trust, reporter=reporter
+            folder,
+            steps=steps,
+            engine=args.engine,
+            algo_config=changes,
+            trust=args.trust,
+            reporter=reporter,
         ),
         as_json=args.json,
+        final_episodes=args.final_episodes,
     )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from briskrl.cli.flags import Parser
 from briskrl.cli.output import print_json
 from briskrl.cli.progress import (
     LiveReporter,
@@ -14,18 +18,44 @@ from briskrl.cli.progress import (
     resume_command,
     summary,
 )
+from briskrl.core.errors import BriskError
 
 if TYPE_CHECKING:
+    from briskrl.core.types import JSON
     from briskrl.training.evaluate import EvalResult
     from briskrl.training.reporter import Reporter, RunResult
 
-EVAL_EPISODES = 256
-"""Episodes that a finished policy is evaluated on for the summary."""
-EXIT_CODES = {"finished": 0, "sighup": 129, "sigint": 130, "sigterm": 143}
+FINAL_EPISODES = 100
+"""Episodes that a finished policy is evaluated on, unless --final-episodes says otherwise."""
+NO_UPDATE = (
+    "No update was done: the policy is as random as at the start. Train longer (--steps), or see "
+    "the warnings above."
+)
+EXIT_CODES = {"finished": 0, "callback": 0, "sighup": 129, "sigint": 130, "sigterm": 143}
 """Exit codes by how the run ended."""
 
 
-def run_with_progress(work: Callable[[Reporter], RunResult], *, as_json: bool) -> int:
+def add_final_episodes(parser: Parser) -> None:
+    """Add the flag --final-episodes."""
+    parser.add_argument(
+        "--final-episodes",
+        type=_count,
+        default=FINAL_EPISODES,
+        metavar="INT",
+        help="episodes without exploration that the final score is the mean of; 0 for none "
+        f"[default: {FINAL_EPISODES}]",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or len(text) > 7:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of episodes")
+    return int(text)
+
+
+def run_with_progress(
+    work: Callable[[Reporter], RunResult], *, as_json: bool, final_episodes: int = FINAL_EPISODES
+) -> int:
     """Run `work` with a reporter, print the summary and return the exit code."""
     stream = progress_stream(as_json=as_json)
     reporter = make_reporter(stream)
@@ -33,21 +63,38 @@ def run_with_progress(work: Callable[[Reporter], RunResult], *, as_json: bool) -
         # What environments print is progress too, and must not end up beside the JSON object.
         with redirect_stdout(stream):
             result = work(reporter)
+            played = _evaluate(result, final_episodes)
     finally:
         if isinstance(reporter, LiveReporter):
             reporter.close()
-    print(summary(result, _evaluate(result, as_json=as_json)), file=stream, flush=True)
+    print(summary(result, played), file=stream, flush=True)
     if as_json:
-        print_json(result.as_json())
+        print_json({**result.as_json(), **_final(played)})
     if result.stopped != "finished":
         print(resume_command(result), file=stream, flush=True)
+    elif not result.updates:
+        print(f"brisk: {NO_UPDATE}", file=sys.stderr, flush=True)
+        return 1
     return EXIT_CODES[result.stopped]
 
 
-def _evaluate(result: RunResult, *, as_json: bool) -> EvalResult | None:
-    """A short evaluation of a finished run; with --json, `brisk eval` is the way to get one."""
-    if as_json or result.stopped != "finished":
+def _evaluate(result: RunResult, episodes: int) -> EvalResult | None:
+    """The final evaluation of a finished run, which is recorded in its folder."""
+    if not episodes or result.stopped != "finished":
         return None
     from briskrl.training.evaluate import evaluate
+    from briskrl.training.storage.run_dir import RunDir
 
-    return evaluate(result.run_dir, episodes=EVAL_EPISODES, seed=0, trust=True)
+    played = evaluate(result.run_dir, episodes=episodes, seed=0, trust=True)
+    with suppress(BriskError):
+        RunDir.open(Path(result.run_dir)).record(_final(played))
+    return played
+
+
+def _final(played: EvalResult | None) -> dict[str, JSON]:
+    """The final evaluation, under the names of meta.json and of the JSON output."""
+    return {
+        "final_score": None if played is None else played.mean_score,
+        "final_return": None if played is None else played.mean_return,
+        "final_episodes": 0 if played is None else played.episodes,
+    }

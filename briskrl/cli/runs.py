@@ -28,9 +28,11 @@ examples:
 Filters and sorting use the columns and all settings of the runs: NAME=VALUE (with * and ?),
 NAME!=VALUE, NAME<VALUE, NAME>VALUE. A minus before the name sorts in descending order.
 
-The status is running, finished, sigint, sigterm or sighup (stopped by a signal and saved), an
-error, killed (no checkpoint at the end) or empty. `brisk resume RUN` continues any run that is not
-running. Files that cannot be read, and a checkpoint that is gone, are named as damaged."""
+The score is that of the final evaluation, without exploration; beside it is the mean of the last
+episodes of training. The status is running, finished, callback (stopped by the program), sigint,
+sigterm or sighup (stopped by a signal and saved), an error, killed (no checkpoint at the end) or
+empty. `brisk resume RUN` continues any run that is not running. Files that cannot be read, and a
+checkpoint that is gone, are named as damaged."""
 
 
 def run(argv: list[str]) -> int:
@@ -153,6 +155,7 @@ def describe_run(folder: Path) -> dict[str, Any]:
         "algo": files.text(CONFIG, "algo"),
         "env_steps": files.count(STATUS, "env_steps") or 0,
         "total_steps": files.count(CONFIG, "steps") if total is None else total,
+        "final_score": files.number(META, "final_score"),
         "mean_score": files.number(STATUS, "mean_score"),
         "status": _status(files),
         "best_score": files.best_score(),
@@ -184,13 +187,14 @@ def _status_cell(run: dict[str, Any]) -> str:
 
 
 def _table(found: list[dict[str, Any]]) -> str:
-    head = ("run", "env", "algo", "steps", "score", "status", "age")
+    head = ("run", "env", "algo", "steps", "score", "in training", "status", "age")
     rows = [
         (
             run["run_dir"],
             run["env"] or "?",
             run["algo"] or "?",
             _steps(run),
+            format_score(run["final_score"]),
             format_score(run["mean_score"]),
             _status_cell(run),
             format_duration(run["age_s"]),

@@ -16,6 +16,7 @@ from typing import Any
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import TRUST, Parser, add_flags, clashes, flag_layer, flag_name
 from briskrl.cli.output import print_json
+from briskrl.cli.run_command import add_final_episodes, run_with_progress
 from briskrl.cluster.settings import ExecutorConfig, check_for_replicas
 from briskrl.cluster.sweep.settings import SeedsConfig
 from briskrl.core.aliases import resolve_aliases
@@ -36,6 +37,9 @@ from briskrl.zoo import PREFIX, recipe_path
 
 OWN = "own"
 """Section of a command's own flags, for commands that also take the flags of training."""
+
+TRAIN = "brisk train"
+"""The command itself; others take its flags, too."""
 
 OwnFlags = type | Mapping[str, type] | None
 """A command's own config class, or its classes by the names of their tables in a file."""
@@ -89,18 +93,21 @@ def run(argv: list[str]) -> int:
     if seeds.seeds is not None:
         return _train_seeds(config, seeds, args)
     _note_zoo(args)
-    from briskrl.cli.run_command import run_with_progress
-
     if config.replicas > 1:
         from briskrl.cluster.replicas.run import train as train_replicas
 
         return run_with_progress(
             lambda reporter: train_replicas(config, reporter=reporter, settings=executor),
             as_json=args.json,
+            final_episodes=args.final_episodes,
         )
     from briskrl.training.loop import train
 
-    return run_with_progress(lambda reporter: train(config, reporter=reporter), as_json=args.json)
+    return run_with_progress(
+        lambda reporter: train(config, reporter=reporter),
+        as_json=args.json,
+        final_episodes=args.final_episodes,
+    )
 
 
 def _note_zoo(args: argparse.Namespace) -> None:
@@ -148,7 +155,7 @@ def _train_seeds(config: TrainConfig, seeds: SeedsConfig, args: argparse.Namespa
 
 
 def parse_args(
-    argv: list[str], *, prog: str = "brisk train", own: OwnFlags = None
+    argv: list[str], *, prog: str = TRAIN, own: OwnFlags = None
 ) -> tuple[TrainConfig, argparse.Namespace]:
     """The complete config for the arguments, and the command's own flags.
 
@@ -215,7 +222,7 @@ def _check_files(args: argparse.Namespace, config: TrainConfig, flags: Layer) ->
 
 
 def _select(argv: list[str], own: Mapping[str, type]) -> Selection:
-    parser = Parser("brisk train", "")
+    parser = Parser(TRAIN, "")
     _add_own(parser)
     for table, cls in own.items():
         add_flags(parser, cls, section=table)
@@ -309,6 +316,8 @@ def _add_own(parser: Parser) -> None:
         action="store_true",
         help="print one JSON object at the end; progress goes to standard error",
     )
+    if parser.prog == TRAIN:
+        add_final_episodes(parser)
 
 
 def _description(selection: Selection) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal
@@ -13,6 +14,7 @@ from briskrl.core.config import accepts_aliases
 from briskrl.core.cpu import usable_cores
 
 DEFAULT_STEPS = 4_000_000
+_WANDB = "Use tensorboard: `wandb sync --sync-tensorboard RUN` uploads the files of the run folder."
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,17 @@ class TrainConfig:
         "total_timesteps": "steps",
         "total_episodes": "episodes",
         "n_envs": "num_envs",
+    }
+    NO_EQUIVALENT: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("wandb", "track", "wandb_project_name", "wandb_entity"), _WANDB),
+        "tensorboard_log": "Use tensorboard: the files are in the run folder.",
+        "exp_name": "Use run_dir, the folder of the run.",
+        "cuda": 'Set device to "cuda" or "cpu".',
+        "torch_deterministic": "Runs with equal seeds are always bit-identical.",
+        "capture_video": "`brisk play RUN --gif FILE` saves an episode of a trained policy.",
+        "save_freq": "Use checkpoint_steps or checkpoint_seconds.",
+        "log_interval": "Use log_seconds.",
+        "eval_freq": "In Python, use train(..., hooks=[EvaluateEvery(steps)]).",
     }
     # Fields that may differ when a run is resumed; see `briskrl.training.config_changes`.
     RESUME_MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from briskrl.core.config import changeable_fields, field_defaults, to_dict
+from briskrl.core.config import build, changeable_fields, field_defaults, settings, to_dict
 from briskrl.core.errors import ConfigError
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import TABLES
@@ -37,6 +37,27 @@ def check_unchanged(config: TrainConfig, recorded: Mapping[str, Any], path: Path
             "state was made with the old settings, so change them back, or train a new run with "
             f"`brisk train --config {path} --run-dir NEW`."
         )
+
+
+def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
+    """The config with other settings of its algorithm.
+
+    Raises:
+        ConfigError: A setting is unknown or invalid, or the saved state depends on it.
+    """
+    if not changes:
+        return config
+    algo = config.algo_config
+    allowed = changeable_fields(type(algo))
+    fixed = sorted(set(changes) - allowed)
+    if fixed:
+        raise ConfigError(
+            f"{', '.join(fixed)} cannot change when a run of {config.algo} is resumed. Settings "
+            f"that can: {', '.join(sorted(allowed)) or 'none'}."
+        )
+    values = {field.name: getattr(algo, field.name) for field in dataclasses.fields(algo)}
+    changed = build(type(algo), settings({**values, **changes}))
+    return dataclasses.replace(config, algo_config=changed)
 
 
 def list_changes(config: TrainConfig, recorded: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from briskrl.core.scratch_folder import is_scratch
 from briskrl.envs.base import VecEnv
 from briskrl.envs.external import GIVEN, adapt, build_like
 from briskrl.training.config import TrainConfig
-from briskrl.training.config_changes import check_unchanged
+from briskrl.training.config_changes import check_unchanged, with_changes
 from briskrl.training.hooks import (
     CheckpointHook,
     EvaluationHook,
@@ -35,6 +35,7 @@ from briskrl.training.storage.atomic_files import storage_errors
 from briskrl.training.storage.run_dir import RunDir, check_not_taken
 from briskrl.training.trainer import Trainer
 from briskrl.training.trust import check_trusted, modules_of_run
+from briskrl.training.warm_start import load_networks
 from briskrl.training.warmup import warm_up
 
 
@@ -44,6 +45,7 @@ def train(
     env: Any = None,
     reporter: Reporter | None = None,
     hooks: Sequence[Hook] = (),
+    start_from: str | Path | None = None,
 ) -> RunResult:
     """Start a new run in a new run folder and train to the end of its budget.
 
@@ -54,7 +56,9 @@ def train(
             and stepped as `config.env_config`, a GymConfig, asks for. Or a vector environment: a
             VecEnv, a `gymnasium.vector.VectorEnv` or an EnvPool, which is closed at the end.
         reporter: Receives progress.
-        hooks: Called between iterations, after the built-in ones.
+        hooks: Called between iterations, after the built-in ones; `briskrl.training.callbacks` has
+            some. If one raises, the run is saved.
+        start_from: A run folder whose policy the networks begin with.
 
     Raises:
         ConfigError: A setting cannot be used; nothing has been written.
@@ -80,6 +84,8 @@ def train(
     config = complete(config)
     if config.replicas > 1:
         _check_own_envs(env)
+        if start_from is not None:
+            raise ConfigError("Replicas cannot start from the policy of another run.")
         return _replicas("train")(config, reporter=reporter, hooks=hooks)
     # A resume must use as many threads as the run did, also on a machine with other cores.
     config = replace(config, threads=config.num_threads)
@@ -91,11 +97,13 @@ def train(
         given = build_like(env, config.num_envs, config.env_config)
     # Building the trainer first reports all errors in the config before anything is written.
     with (
-        closing(Trainer(config, given, note)) as trainer,
+        closing(_started(Trainer(config, given, note), start_from)) as trainer,
         RunDir.create(
             path, env=config.env, algo=config.algo, seed=config.seed, config_toml=to_toml(config)
         ) as folder,
     ):
+        if start_from is not None:
+            folder.record({"start_from": str(start_from)})
         return run_trainer(trainer, folder, reporter or SilentReporter(), hooks, resumed=False)
 
 
@@ -105,6 +113,7 @@ def resume(
     env: Any = None,
     steps: int | None = None,
     engine: Literal["auto", "fused", "torch"] | None = None,
+    algo_config: Mapping[str, Any] | None = None,
     trust: bool = False,
     reporter: Reporter | None = None,
     hooks: Sequence[Hook] = (),
@@ -116,6 +125,8 @@ def resume(
         env: The environment, if the run was started with one.
         steps: A new total budget of transitions, to train a finished run further.
         engine: The engine to continue with; switching engines changes the rounding.
+        algo_config: Settings of the algorithm that change from now on: those that do not decide
+            what is saved, such as {"lr": 1e-4}. meta.json records them.
         trust: Import the modules that the run names even if other users can change its folder.
         reporter: Receives progress.
         hooks: Called between iterations, after the built-in ones.
@@ -127,6 +138,7 @@ def resume(
         StorageError: The run folder cannot be written at the beginning or at the end.
     """
     with opened_run(run_dir, steps=steps, engine=engine, trust=trust) as (folder, config):
+        config = with_changes(config, algo_config or {})
         if config.replicas > 1:
             _check_own_envs(env)
             return _replicas("resume")(config, folder, reporter=reporter, hooks=hooks)
@@ -172,6 +184,17 @@ def _check_own_envs(env: Any) -> None:
     """
     if env is not None:
         raise ConfigError("Replicas make their environments themselves; name them in the config.")
+
+
+def _started(trainer: Trainer, start_from: str | Path | None) -> Trainer:
+    """The trainer, with the networks of another run if there is one to start from."""
+    if start_from is not None:
+        try:
+            load_networks(trainer.algo, start_from)
+        except BaseException:
+            trainer.close()
+            raise
+    return trainer
 
 
 def _given(env: Any, config: TrainConfig) -> VecEnv | None:
@@ -304,11 +327,23 @@ def _iterate(recorder: RunRecorder, hooks: Sequence[Hook], stop: StopRequest) ->
     while not trainer.is_done:
         ended = trainer.iterate()
         recorder.record(ended)
-        for hook in hooks:
-            hook(recorder)
+        _call(hooks, recorder)
         if recorder.evaluation.is_target_reached:
             break
+        if recorder.stop_requested and not trainer.is_done:
+            return "callback"
         if stop.requested is not None and not trainer.is_done:
             return stop.requested
     # A signal in the last iteration leaves nothing to resume.
     return "finished"
+
+
+def _call(hooks: Sequence[Hook], recorder: RunRecorder) -> None:
+    """Call the hooks; if one fails, what was trained is saved first."""
+    try:
+        for hook in hooks:
+            hook(recorder)
+    except Exception:
+        with suppress(StorageError):
+            recorder.save_last()
+        raise

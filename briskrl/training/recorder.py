@@ -13,6 +13,7 @@ from briskrl.core.phase import Phase
 from briskrl.core.spec import action_to_dict, obs_to_dict
 from briskrl.core.state_checks import check_not_diverged, mapping
 from briskrl.core.types import JSON, EpisodeStats, State
+from briskrl.training.expectations import warnings
 from briskrl.training.health import HealthCheck
 from briskrl.training.periodic_evaluation import EVALUATION, Evaluation, PeriodicEvaluation
 from briskrl.training.recent_episodes import RecentEpisodes
@@ -82,6 +83,9 @@ class RunRecorder:
             on_error=self._failures.report,
         )
         self.recent = RecentEpisodes()
+        self.stop_requested = False
+        """Whether a hook has asked for the end of the run."""
+        self._own_values: dict[str, float] = {}
         self._health = HealthCheck()
         self._warmup_s = 0.0
         self._stage = 0
@@ -157,6 +161,9 @@ class RunRecorder:
         )
         for note in self.trainer.env.notes:
             self.reporter.on_note(note)
+        if not resumed:
+            for warning in warnings(self.trainer.components, config.budget.steps):
+                self.reporter.on_note(f"warning: {warning}")
         if self.trainer.memory_note is not None:
             self.reporter.on_note(self.trainer.memory_note)
         if config.curriculum:
@@ -206,6 +213,14 @@ class RunRecorder:
             at = f"after {self.trainer.counters.env_steps:,} steps"
             self.reporter.on_note(f"stage {self._stage} passed {at}; now {curriculum.describe()}")
 
+    def stop(self) -> None:
+        """End the run after this iteration; it is saved and can be resumed."""
+        self.stop_requested = True
+
+    def log_values(self, **values: float) -> None:
+        """Add numbers of your own to the next row of metrics.jsonl."""
+        self._own_values |= {name: float(value) for name, value in values.items()}
+
     def report(self) -> None:
         """Write a row of metrics and the status file, and report progress."""
         extras = self.trainer.algo.progress(self.trainer.counters)
@@ -214,7 +229,8 @@ class RunRecorder:
         phases = row.pop("phases")
         if self.trainer.config.curriculum:
             extras["stage"] = self.trainer.curriculum.stage + 1
-        self.log.metrics({**row, **extras})
+        self.log.metrics({**row, **extras, **self._own_values})
+        self._own_values.clear()
         self.log.phases({"env_steps": progress.env_steps, **phases})
         with self._failures.tolerated():
             self.folder.write_status({"state": "running", **row})

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from briskrl.core.types import JSON
 
 StopSignal = Literal["sighup", "sigint", "sigterm"]
-StopReason = Literal["finished"] | StopSignal
+StopReason = Literal["finished", "callback"] | StopSignal
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def test_the_title_mentions_the_learner_thread() -> None:
 
 def test_a_row_has_progress_score_speed_and_time_left() -> None:
     assert row(PROGRESS) == (
-        " 25%  1.00M steps  score 12.30  return 123.40  100k steps/s  31.2k updates  "
+        " 25%  1.00M steps  training score 12.30  return 123.40  100k steps/s  31.2k updates  "
         "epsilon 0.010  23% of this machine  10.0s, 30.0s to go"
     )
 
@@ -104,7 +104,7 @@ def test_a_row_can_be_formatted_before_anything_is_known() -> None:
         epsilon=None,
         machine_fraction=None,
     )
-    assert "score -  return -" in row(early)
+    assert "training score -  return -" in row(early)
     assert "machine" not in row(early)
     assert row(early).endswith("- to go")
 
@@ -112,7 +112,7 @@ def test_a_row_can_be_formatted_before_anything_is_known() -> None:
 def test_the_panel_shows_phase_shares_and_the_best_score() -> None:
     shown = dict(facts(PROGRESS, 13.0))
     assert shown["time in"] == "update 50%  act 25%  env 25%"
-    assert shown["score"] == "12.30  (best 13.00)"
+    assert shown["training score"] == "12.30  (best 13.00)"
     assert shown["loss"] == "0.5"
     assert shown["speed"] == "100k steps/s, 23% of this machine"
 
@@ -120,7 +120,7 @@ def test_the_panel_shows_phase_shares_and_the_best_score() -> None:
 def test_the_summary_suggests_commands_quoted_for_the_shell() -> None:
     text = summary(RESULT, None)
     for part in (
-        "score 18.00",
+        "training score 18.00",
         "100k steps/s",
         "1.5s of warm-up",
         "319k FLOP per step, 32.7 GFLOP/s of CPU: 28% of the 115 that a core can do",

@@ -209,6 +209,7 @@ def build_components(config: DQNConfig, context: BuildContext) -> OffPolicyCompo
         batch_size=part.batch_size,
         updates_per_step=config.ratio,
         learning_starts=max(config.learning_starts, fillable),
+        exploration_steps=_exploration_steps(config),
         update_every=config.update_every,
         n_step=config.n_step,
         pretraining=pretraining,
@@ -219,6 +220,12 @@ def build_components(config: DQNConfig, context: BuildContext) -> OffPolicyCompo
             else replication(algo.model, group, lambda: algo.engines.now.refresh())
         ),
     )
+
+
+def _exploration_steps(config: DQNConfig) -> int:
+    """Transitions over which epsilon decays; 0 if that is a share of the budget."""
+    decays = config.epsilon_end < config.epsilon_start
+    return (config.epsilon_steps or 0) if decays else 0
 
 
 def _build_memory(config: DQNConfig, context: BuildContext) -> ReplayMemory:

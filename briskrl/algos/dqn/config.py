@@ -40,6 +40,8 @@ class DQNConfig:
         "n_steps": "n_step",
         "net_arch": "net",
     }
+    # Fields that may differ when a run is resumed.
+    RESUME_MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"lr", "max_grad_norm", "epsilon_end"})
     NO_EQUIVALENT: ClassVar[Mapping[str, str]] = {
         "gradient_steps": "Set train_steps_ratio to gradient_steps / (train_freq * num_envs).",
         "train_freq": (

@@ -33,6 +33,10 @@ class PPOConfig:
         "learning_rate": "lr",
         "net_arch": "net",
     }
+    # Fields that may differ when a run is resumed.
+    RESUME_MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
+        {"lr", "lr_schedule", "entropy_coef", "max_grad_norm", "target_kl"}
+    )
     NO_EQUIVALENT: ClassVar[Mapping[str, str]] = {
         "num_minibatches": "Set minibatch_size to num_envs * update_steps / num_minibatches.",
         "anneal_lr": 'Set lr_schedule to "linear" or "constant".',

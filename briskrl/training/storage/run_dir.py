@@ -183,8 +183,16 @@ class RunDir:
 
         `exactness` is "bit-exact", or says why a resume is not.
         """
-        meta = self.read_meta()
+        meta = {
+            # What the session before has recorded about the end of the run.
+            name: value
+            for name, value in self.read_meta().items()
+            if not name.startswith("final_") and name != "changes"
+        }
         session = {"start": timestamp(), "end": None, "exit_reason": None, **describe_machine()}
+        changes = _changes(meta.get("config"), facts.get("config"))
+        if changes:
+            session["changes"] = changes
         about = {"seed": seed, "threads": threads, "exactness": exactness, **facts}
         sessions = [*_sessions(meta), session]
         begun = meta.get("start", session["start"])
@@ -198,6 +206,14 @@ class RunDir:
         if sessions:
             sessions[-1].update(ending)
         self._write_meta({**meta, "sessions": sessions, **facts, **ending})
+
+    def record(self, facts: Mapping[str, JSON]) -> None:
+        """Add facts to meta.json.
+
+        Raises:
+            StorageError: The folder cannot be written.
+        """
+        self._write_meta({**self.read_meta(), **facts})
 
     def read_meta(self) -> dict[str, JSON]:
         """The content of meta.json; empty if there is none yet."""
@@ -380,6 +396,20 @@ def cannot_create(path: Path, error: OSError, *, flag: str = "--run-dir") -> Run
 def slug(name: str) -> str:
     """A name as part of the name of a folder."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "run"
+
+
+def _changes(before: JSON, after: JSON) -> dict[str, JSON]:
+    """The settings that differ between two sessions: their old and their new value."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return {}
+    found: dict[str, JSON] = {}
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found |= {f"{name}.{key}": pair for key, pair in _changes(old, new).items()}
+        elif old != new:
+            found[name] = [old, new]
+    return found
 
 
 def _sessions(meta: Mapping[str, JSON]) -> list[dict[str, JSON]]:
