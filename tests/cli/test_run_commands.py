@@ -168,7 +168,7 @@ def test_a_terminal_shows_the_live_panel(tmp_path: Path) -> None:
     assert process.wait(60) == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
     assert "╭─ dqn on snake: 16 envs, cpu, 1 thread, in r" in text
-    assert re.search(r"│ score +[-0-9]", text)
+    assert re.search(r"│ training score +[-0-9]", text)
     assert "time in" in text
     assert "Finished: 3,008 steps" in text
 

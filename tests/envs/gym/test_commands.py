@@ -141,7 +141,7 @@ def test_gym_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_our_own_ids_of_gymnasium_can_be_trained(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    arguments = ["--num-envs", "2", "--steps", "40", "--learning-starts", "20", "--net", "8"]
+    arguments = ["--num-envs", "2", "--steps", "160", "--learning-starts", "20", "--net", "8"]
     arguments += ["--backend", "process", "--run-dir", str(folder)]
     assert main(["train", "gym:briskrl/Snake-v0", *arguments]) == 0
     assert load_config(folder / "config.toml").env == "gym:briskrl/Snake-v0"
