@@ -98,7 +98,7 @@ class TrainConfig:
         "capture_video": "`brisk play RUN --gif FILE` saves an episode of a trained policy.",
         "save_freq": "Use checkpoint_steps or checkpoint_seconds.",
         "log_interval": "Use log_seconds.",
-        "eval_freq": "In Python, use train(..., hooks=[EvaluateEvery(steps)]).",
+        "eval_freq": "Use eval_every: transitions over all environments.",
     }
     # Fields that may differ when a run is resumed; see `briskrl.training.config_changes`.
     RESUME_MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
