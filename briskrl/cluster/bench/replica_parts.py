@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import fields
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -95,8 +94,6 @@ def measure_replicas(
     """
     if "replicas" not in bench.parts:
         return
-    if "replicas" not in {field.name for field in fields(TrainConfig)}:
-        raise BriskError("This version of briskrl has no replicas.")
     with ScratchFolder("brisk-bench-") as folder:
         for task in TASKS:
             runs = ReplicaRuns(Path(folder, task), name, bench.address)
