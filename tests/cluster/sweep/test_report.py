@@ -112,6 +112,7 @@ def test_a_small_metric_can_be_the_best_one(tmp_path: Path) -> None:
     text = report_of(sweep)
     assert [row[1] for row in rows(section(text, "Trials"))[1:]] == ["1", "0"]
     assert "the smallest is the best" in text
+    assert section(text, "Best trial").strip().startswith("Trial 1:")
     assert "one run, so there is no interval" in text
 
 
