@@ -20,6 +20,7 @@ from briskrl.algos.pqn.config import PQNConfig
 from briskrl.nets.actor_critic import ActorCritic
 from briskrl.nets.bodies import FCNBody, MLPBody
 from briskrl.nets.body_choice import Body
+from briskrl.nets.custom_body import CustomBody
 from briskrl.nets.heads import BoardHead, CellHead
 from briskrl.nets.image_bodies import Convolutions, MultiInputBody
 from briskrl.nets.q_network import QNetwork
@@ -109,6 +110,9 @@ def body_cost(body: Body) -> Cost:
     """One row through a body, whose first layer needs no gradient of its inputs."""
     if isinstance(body, MLPBody):
         return _chain(dense_cost(layer) for layer in body.linears)
+    if isinstance(body, CustomBody):
+        # What its layers compute is unknown: as if every one of them were dense.
+        return _cost(sum(parameter.numel() for parameter in body.parameters()))
     if isinstance(body, FCNBody):
         convolutions = [layer for layer in body.modules() if isinstance(layer, nn.Conv2d)]
         return _chain(_cost(layer.weight.numel() * body.cells) for layer in convolutions)

@@ -213,6 +213,7 @@ def _check_files(args: argparse.Namespace, config: TrainConfig, flags: Layer) ->
     by_flags = {
         *given.get("packages", Setting(())).value,
         *given.get("env_files", Setting(())).value,
+        *str(flags.table("algo_config").get("body", Setting("")).value).split(":")[:1],
         *modules_of(flags.values.get("env", Setting("")).value, build(cls, {})),
     }
     others = [module for module in modules_of_run(config) if module not in by_flags]

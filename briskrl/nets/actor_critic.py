@@ -102,8 +102,8 @@ def build_actor_critic(
         for layer in network.modules():
             if isinstance(layer, nn.Linear | nn.Conv2d):
                 nn.init.orthogonal_(layer.weight, gains.get(layer, _HIDDEN_GAIN), generator)
-                assert layer.bias is not None
-                nn.init.zeros_(layer.bias)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
     return network
 
 

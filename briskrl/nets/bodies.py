@@ -36,7 +36,8 @@ MAX_DEVIATIONS = 10.0
 class BodyOptions:
     """The architecture of a body."""
 
-    kind: Literal["auto", "mlp", "cnn", "nature", "fcn"]
+    kind: str
+    """auto, mlp, cnn, nature, fcn, or the address "module:Class" of a torch module."""
     widths: Sequence[int]
     channels: Sequence[int] | None
     """Of the convolutions; None for the default."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import ArraySpec
 from briskrl.nets.bodies import BodyOptions, FCNBody, MLPBody
+from briskrl.nets.custom_body import CustomBody
 from briskrl.nets.image_bodies import (
     CNN_CHANNELS,
     NATURE_CHANNELS,
@@ -20,7 +21,7 @@ from briskrl.nets.image_bodies import (
 FCN_CHANNELS = (16,) * 6
 """Default of a fully convolutional body."""
 
-Body = MLPBody | CNNBody | FCNBody | MultiInputBody
+Body = MLPBody | CNNBody | FCNBody | MultiInputBody | CustomBody
 Kind = Literal["mlp", "cnn", "nature", "fcn"]
 
 
@@ -38,6 +39,8 @@ def build_body(obs: ArraySpec, options: BodyOptions, outputs: int) -> Body:
         ConfigError: The requested body does not fit the observations or the outputs.
     """
     norm = options.layer_norm
+    if ":" in options.kind:
+        return CustomBody(options.kind, obs)
     if obs.images and len(obs.shape) == 1 and options.kind in ("auto", "cnn", "nature"):
         strided = None if options.kind == "auto" else options.kind == "nature"
         channels = _channels(options, strided=bool(strided))
@@ -74,7 +77,7 @@ def _channels(options: BodyOptions, *, strided: bool) -> Sequence[int] | None:
     return options.channels
 
 
-def _kind(obs: ArraySpec, asked: Kind | Literal["auto"], outputs: int) -> Kind:
+def _kind(obs: ArraySpec, asked: str, outputs: int) -> Kind:
     planes = len(obs.shape) == 3
     per_cell = planes and outputs == obs.shape[1] * obs.shape[2]
     if asked == "auto":
@@ -91,4 +94,4 @@ def _kind(obs: ArraySpec, asked: Kind | Literal["auto"], outputs: int) -> Kind:
             f"A fcn body gives one output per cell, but there are {outputs} for planes of "
             f"{obs.shape[1]}x{obs.shape[2]} cells. Use --body cnn."
         )
-    return asked
+    return cast(Kind, asked)

@@ -82,6 +82,6 @@ def build_q_network(
             # Torch's default for linear and convolutional layers: uniform in +-1/sqrt(fan_in).
             bound = layer.weight[0].numel() ** -0.5
             nn.init.uniform_(layer.weight, -bound, bound, generator=generator)
-            assert layer.bias is not None
-            nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
+            if layer.bias is not None:
+                nn.init.uniform_(layer.bias, -bound, bound, generator=generator)
     return network

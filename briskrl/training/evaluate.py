@@ -30,7 +30,7 @@ from briskrl.envs.make import make_env
 from briskrl.envs.registry import ENVS
 from briskrl.training.resolve import algo_config_class, env_config
 from briskrl.training.storage.run_dir import RunDir
-from briskrl.training.trust import check_trusted, modules_of
+from briskrl.training.trust import check_trusted, modules_of, modules_of_algo
 
 MAX_ENVS = 256
 """Episodes played side by side."""
@@ -107,6 +107,12 @@ def load_trained(run_dir: str | Path, *, best: bool = False, trust: bool = False
         algo, obs_spec = str(about["algo"]), obs_from_dict(about["obs"])
         action = action_from_dict(about["action"])
         algo_config: Any = build(algo_config_class(algo), settings(about["algo_config"]))
+        # Before the network is built, which imports a body of the user.
+        check_trusted(
+            chain([folder.path], folder.path.rglob("*")),
+            modules_of_algo(algo_config),
+            trust=trust,
+        )
         policy: Policy = load_object(ALGOS.get(algo).policy)(
             algo_config, obs_spec, action, state.arrays
         )

@@ -35,7 +35,19 @@ def modules_of_run(config: TrainConfig) -> tuple[str, ...]:
     """The modules that a run imports by name, in any stage of its curriculum."""
     stages = [None, *config.curriculum]
     found = [modules_of(config.env, stage_env_config(config.env_config, s)) for s in stages]
-    return tuple(dict.fromkeys(module for modules in found for module in modules))
+    return tuple(
+        dict.fromkeys(
+            module
+            for modules in (*found, modules_of_algo(config.algo_config))
+            for module in modules
+        )
+    )
+
+
+def modules_of_algo(algo_config: object) -> tuple[str, ...]:
+    """The modules that settings of an algorithm import by name."""
+    own = getattr(algo_config, "modules", None)
+    return own() if own is not None else ()
 
 
 def check_trusted(

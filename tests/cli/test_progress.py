@@ -120,7 +120,7 @@ def test_the_panel_shows_phase_shares_and_the_best_score() -> None:
 def test_the_summary_suggests_commands_quoted_for_the_shell() -> None:
     text = summary(RESULT, None)
     for part in (
-        "training score 18.00",
+        "score 18.00",
         "100k steps/s",
         "1.5s of warm-up",
         "319k FLOP per step, 32.7 GFLOP/s of CPU: 28% of the 115 that a core can do",
@@ -202,7 +202,7 @@ def test_how_a_run_stopped_decides_the_exit_code_and_the_last_line(
         reporter.on_end(result)
         return result
 
-    assert run_with_progress(work, as_json=True) == code
+    assert run_with_progress(work, as_json=True, final_episodes=0) == code
     last = capsys.readouterr().err.splitlines()[-1]
     assert (last == "brisk resume 'runs/my run'") == (stopped != "finished")
 

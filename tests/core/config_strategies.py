@@ -66,7 +66,7 @@ def fields(cls: type) -> st.SearchStrategy[dict[str, Any]]:
 
 def dqn(drawn: dict[str, Any]) -> DQNConfig:
     """A config that `check` accepts, as near to the drawn one as that goes."""
-    config = DQNConfig(**drawn)
+    config = DQNConfig(**drawn | {"body": "auto"})
     ratio = config.train_steps_ratio
     return replace(
         config,
@@ -99,7 +99,7 @@ def snake(drawn: dict[str, Any]) -> SnakeConfig:
 
 
 def on_policy(drawn: dict[str, Any]) -> PPOConfig:
-    config = PPOConfig(**drawn)
+    config = PPOConfig(**drawn | {"body": "auto"})
     pieces = min(config.grad_accumulation, config.minibatch_size)
     return replace(config, grad_accumulation=pieces, **untaught(config))
 

@@ -120,11 +120,11 @@ class DQNConfig:
     """Lowest return of the distribution's support."""
     v_max: float = 60.0
     """Highest return of the distribution's support."""
-    body: Literal["auto", "mlp", "cnn", "nature", "fcn"] = "auto"
+    body: str = "auto"
     """Network body: mlp, cnn, nature (strided convolutions for pictures, Mnih 2015), or fcn (fully
     convolutional, one output per cell, for boards of any size). auto takes nature for pictures of
     36x36 and more, fcn for planes with one action per cell, cnn for other planes and mlp for
-    vectors."""
+    vectors. module:Class is a torch module of your own."""
     net: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (128, 128)
     """Widths of the hidden layers, for example 128,128."""
     channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
@@ -151,9 +151,14 @@ class DQNConfig:
     """For actions that are subsets: fit the mean of the chosen Q-values to the TD target, or each
     Q-value."""
 
+    def modules(self) -> tuple[str, ...]:
+        """The modules that are imported for these settings."""
+        module, colon, _ = self.body.partition(":")
+        return (module,) if colon else ()
+
     def check(self) -> list[str]:
         """Problems with combinations of settings, one sentence each."""
-        wrong = check_pretraining(self.pretrain_from, self.pretrain_steps)
+        wrong = check_pretraining(self.pretrain_from, self.pretrain_steps) + check_body(self.body)
         ratio = self.train_steps_ratio
         if isinstance(ratio, float | int) and not ratio > 0:
             wrong.append(f"train_steps_ratio must be above 0, not {ratio}.")
@@ -217,3 +222,13 @@ def check_pretraining(teacher: str | None, steps: int) -> list[str]:
     if steps and not teacher:
         return ["pretrain_steps needs pretrain_from, the teacher to imitate."]
     return []
+
+
+def check_body(body: str) -> list[str]:
+    """A sentence if there is no such body."""
+    known = ("auto", "mlp", "cnn", "nature", "fcn")
+    module, colon, name = body.partition(":")
+    is_address = colon and all(part.isidentifier() for part in (*module.split("."), name))
+    if body in known or is_address:
+        return []
+    return [f"body = {body!r} must be one of {', '.join(known)}, or module:Class."]

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from briskrl.algos.dqn.config import check_pretraining
+from briskrl.algos.dqn.config import check_body, check_pretraining
 from briskrl.core.aliases import AliasTable
 from briskrl.core.config import accepts_aliases
 
@@ -99,11 +99,11 @@ class PPOConfig:
     """Share one network body between policy and value function."""
     activation: Literal["tanh", "relu"] = "tanh"
     """Activation function of the hidden layers."""
-    body: Literal["auto", "mlp", "cnn", "nature", "fcn"] = "auto"
+    body: str = "auto"
     """Network body: mlp, cnn, nature (strided convolutions for pictures, Mnih 2015), or fcn (fully
     convolutional, one output per cell, for boards of any size). auto takes nature for pictures of
     36x36 and more, fcn for planes with one action per cell, cnn for other planes and mlp for
-    vectors."""
+    vectors. module:Class is a torch module of your own."""
     net: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (64, 64)
     """Widths of the hidden layers, for example 64,64."""
     channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
@@ -119,9 +119,14 @@ class PPOConfig:
     """Entropy coefficient of behavior cloning: with 0.14 the alternatives to a teacher's action
     keep about a tenth of the probability, among 400 actions."""
 
+    def modules(self) -> tuple[str, ...]:
+        """The modules that are imported for these settings."""
+        module, colon, _ = self.body.partition(":")
+        return (module,) if colon else ()
+
     def check(self) -> list[str]:
         """Problems with combinations of settings, one sentence each."""
-        wrong = check_pretraining(self.pretrain_from, self.pretrain_steps)
+        wrong = check_pretraining(self.pretrain_from, self.pretrain_steps) + check_body(self.body)
         if self.pretrain_from and not self.pretrain_steps:
             wrong.append("pretrain_from needs pretrain_steps, the number of updates.")
         if self.grad_accumulation > self.minibatch_size:

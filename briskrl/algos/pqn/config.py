@@ -80,8 +80,9 @@ class PQNConfig:
     layer_norm: bool = True
     """Layer normalization before every activation of an mlp or cnn, which makes up for the target
     network."""
-    body: Literal["auto", "mlp", "cnn", "fcn"] = "auto"
-    """Network body: mlp, cnn, or fcn (fully convolutional, one output per cell, for boards of any
+    body: Literal["auto", "mlp", "cnn", "nature", "fcn"] = "auto"
+    """Network body: mlp, cnn, nature (strided convolutions for pictures), or fcn (fully
+    convolutional, one output per cell, for boards of any
     size). auto takes fcn for planes with one action per cell, cnn for other planes and mlp for
     vectors."""
     net: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] = (128, 128)
