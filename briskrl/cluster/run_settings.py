@@ -26,7 +26,7 @@ Flat = dict[str, JSON]
 
 NO_INFLUENCE = frozenset(
     {
-        *("seed", "run_dir", "warmup", "log_seconds", "tensorboard"),
+        *("seed", "run_dir", "warmup", "log_seconds", "tensorboard", "log", "tags"),
         *("eval_every", "eval_episodes"),
         *("checkpoint_steps", "checkpoint_seconds", "keep_checkpoints"),
     }

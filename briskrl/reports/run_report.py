@@ -30,9 +30,9 @@ from briskrl.plots.html_page import (
 )
 from briskrl.plots.report import history_curve
 from briskrl.plots.run_metrics import LABELS, USUAL, metrics_of, read_curve
-from briskrl.reports.games import data_url, game_gif
 from briskrl.training.changed_settings import changed_settings, read_config
 from briskrl.training.evaluate import Agent, load_policy, play_games
+from briskrl.training.game_video import data_url, game_gif
 from briskrl.training.storage.line_files import read_jsonl
 from briskrl.training.storage.run_dir import RunDir
 

@@ -106,7 +106,7 @@ class TrainConfig:
             *("steps", "episodes", "max_episodes"),
             *("threads", "device", "engine", "compile", "warmup"),
             *("run_dir", "checkpoint_steps", "checkpoint_seconds", "keep_checkpoints"),
-            *("log_seconds", "tensorboard", "zoo"),
+            *("log_seconds", "tensorboard", "log", "tags", "zoo"),
             *("eval_every", "eval_episodes", "stop_at"),
         }
     )
@@ -167,6 +167,11 @@ class TrainConfig:
     """Seconds between rows of metrics.jsonl, and the longest time that log rows stay unwritten."""
     tensorboard: bool = False
     """Also write TensorBoard files into the run folder (needs the tensorboard extra)."""
+    log: tuple[Literal["tensorboard", "wandb", "mlflow", "csv"], ...] = ()
+    """Also send metrics, settings, the final evaluation and a game to these; each needs the extra
+    of its name. One that fails is reported once, and training continues."""
+    tags: Literal["brisk", "sb3", "cleanrl"] = "brisk"
+    """Names of the metrics there: ours, or those of Stable-Baselines3 or CleanRL."""
     zoo: bool = True
     """Start from the tuned settings of the zoo for this environment and algorithm, if it has any.
     False in a complete config, which needs no more defaults."""

@@ -30,6 +30,7 @@ from briskrl.training.pretrain import Pretrainer, pretrain
 from briskrl.training.recorder import RunRecorder
 from briskrl.training.reporter import Reporter, RunResult, SilentReporter, StopReason
 from briskrl.training.resolve import complete, load_config
+from briskrl.training.sinks.factory import check_sinks
 from briskrl.training.storage.atomic_files import replace as replace_file
 from briskrl.training.storage.atomic_files import storage_errors
 from briskrl.training.storage.run_dir import RunDir, check_not_taken
@@ -79,6 +80,7 @@ def train(
                 "eval_every needs an environment that can be made a second time, not one that is "
                 "passed as env. Call evaluate(run_dir, env=...) instead."
             )
+    check_sinks(config.log)
     if given is not None:
         config = replace(config, env_config=None, num_envs=given.num_envs)
     config = complete(config)

@@ -20,6 +20,7 @@ from briskrl.core.types import JSON, State
 from briskrl.envs.base import VecEnv
 from briskrl.training.config import STOP_MEASURES, StopTarget, TrainConfig
 from briskrl.training.evaluate import Agent, EvalResult, evaluate_agent, open_env
+from briskrl.training.game_video import game_gif
 from briskrl.training.storage.policy_io import MODEL
 from briskrl.training.trainer import Trainer
 
@@ -104,6 +105,14 @@ class PeriodicEvaluation:
         if self.best is None or evaluation.mean_score > self.best.mean_score:
             self.best, self.best_model = evaluation, model
         return evaluation
+
+    def play_final(self, trainer: Trainer) -> tuple[dict[str, float], bytes | None]:
+        """The final policy on fresh episodes, and its first game as a GIF if it can be drawn."""
+        config = self._config
+        policy = self._policy(trainer, trainer.algo.state()[MODEL])
+        agent = Agent(policy, config.env, config.env_config)
+        result = evaluate_agent(agent, episodes=config.eval_episodes, seed=0)
+        return {name: getattr(result, name) for name in _FIELDS}, game_gif(agent, seed=0, episode=0)
 
     def state(self) -> State:
         """For a checkpoint: the last and the best evaluation, and the best parameters."""

@@ -18,6 +18,7 @@ from briskrl.training.health import HealthCheck
 from briskrl.training.periodic_evaluation import EVALUATION, Evaluation, PeriodicEvaluation
 from briskrl.training.recent_episodes import RecentEpisodes
 from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult, StopReason
+from briskrl.training.sinks.factory import make_sinks
 from briskrl.training.storage.atomic_files import storage_errors
 from briskrl.training.storage.checkpoint import (
     Checkpointer,
@@ -72,14 +73,15 @@ class RunRecorder:
         self.reporter = reporter
         config = trainer.config
         self.checkpointer = Checkpointer(folder.checkpoints, config.keep_checkpoints)
-        sinks = [TensorBoardSink(folder.tensorboard)] if config.tensorboard else []
+        self._sinks = make_sinks(config, folder, reporter.on_note)
+        files = [TensorBoardSink(folder.tensorboard)] if config.tensorboard else []
         self._failures = WriteFailures(reporter.on_note)
         self.evaluation = PeriodicEvaluation(config)
         self.log = MetricLog(
             folder.path,
             flush_s=config.log_seconds,
             with_evaluations=self.evaluation.is_on,
-            sinks=sinks,
+            sinks=[*files, *self._sinks],
             on_error=self._failures.report,
         )
         self.recent = RecentEpisodes()
@@ -346,6 +348,7 @@ class RunRecorder:
             )
             self.folder.end_session(stopped, **facts)
             self.log.flush()
+            self._finish_sinks(result)
             if self.log.unwritten:
                 raise StorageError(f"{self.log.unwritten:,} rows of the logs are not written.")
         except StorageError as error:
@@ -353,6 +356,19 @@ class RunRecorder:
                 f"Training has ended, but the records of the run are incomplete. {error}"
             ) from error
         return result
+
+    def _finish_sinks(self, result: RunResult) -> None:
+        """Send the result, a final evaluation and a game to the sinks that want them."""
+        if not self._sinks or result.stopped != "finished":
+            return
+        summary = {f"final/{name}": value for name, value in _summary(result).items()}
+        video = None
+        if self.trainer.config.env != "given":
+            played, video = self.evaluation.play_final(self.trainer)
+            summary |= {f"final/eval_{name}": value for name, value in played.items()}
+        for sink in self._sinks:
+            with self._failures.tolerated():
+                sink.finish(summary, video)
 
     def close(self) -> None:
         """Write buffered log rows; trainer and folder are closed by the caller."""
@@ -453,3 +469,9 @@ def _describe_evaluation(found: Evaluation, *, is_best: bool) -> str:
         f"evaluation after {found.env_steps:,} steps: score {found.mean_score:.2f} +- {margin:.2f} "
         f"over {found.episodes:,} episodes" + (", the best so far" if is_best else "")
     )
+
+
+def _summary(result: RunResult) -> dict[str, float]:
+    names = ("env_steps", "episodes", "updates", "wall_s", "cpu_s", "mean_return", "mean_score")
+    values = {name: getattr(result, name) for name in names}
+    return {name: float(value) for name, value in values.items() if value is not None}

@@ -13,10 +13,10 @@ from PIL import Image
 
 from briskrl.cli.main import main
 from briskrl.cluster.sweep.settings import SweepConfig
-from briskrl.reports.games import game_frames, game_gif
 from briskrl.reports.run_report import run_report
 from briskrl.reports.sweep_report import page_parts, sweep_report
 from briskrl.training.evaluate import load_policy, play_games
+from briskrl.training.game_video import game_frames, game_gif
 from briskrl.training.loop import train
 from tests.cluster.sweep_folders import SweepFolder
 from tests.training.runs import small_config

@@ -68,6 +68,16 @@ class TensorBoardSink:
             events.append(event)
         self._write(events)
 
+    def add_summary(self, summary: Any, *, step: int) -> None:
+        """Add a summary of any kind.
+
+        Raises:
+            StorageError: It could not be written; it waits for the next time.
+        """
+        event = self._event(step=step, wall_time=time.time())
+        event.summary.CopyFrom(summary)
+        self._write([event])
+
     def rewind(self, step: int) -> None:
         """Hide the points of this step and later, also in files of earlier processes."""
         start = self._session_log(status=self._session_log.START)

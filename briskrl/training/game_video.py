@@ -1,4 +1,4 @@
-"""Games of an agent as GIFs in a page."""
+"""Games of an agent as GIFs."""
 
 from __future__ import annotations
 
