@@ -13,7 +13,13 @@ from briskrl.core.errors import BriskError, nearest
 
 Facts = dict[str, Any]
 """Facts about a run by name, and its settings under `settings`."""
-ALIASES = {"steps": "env_steps", "score": "mean_score", "age": "age_s", "run": "run_dir"}
+ALIASES = {
+    "steps": "env_steps",
+    "score": "final_score",
+    "training": "mean_score",
+    "age": "age_s",
+    "run": "run_dir",
+}
 """Short names of facts, as in the head of the table."""
 
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {

@@ -13,7 +13,10 @@ from briskrl.core.errors import BriskError, ConfigError
 from briskrl.training.storage.atomic_files import replace, storage_errors
 
 Cell = str | int | float | bool | None
-_FACTS = ("name", "run_dir", "env", "algo", "status", "env_steps", "total_steps", "mean_score")
+_FACTS = (
+    *("name", "run_dir", "env", "algo", "status", "env_steps", "total_steps"),
+    *("final_score", "mean_score", "best_score"),
+)
 
 
 def rows_of(runs: Sequence[Facts]) -> list[dict[str, Cell]]:
@@ -22,7 +25,6 @@ def rows_of(runs: Sequence[Facts]) -> list[dict[str, Cell]]:
     rows = []
     for run in runs:
         row = {name: _cell(run[name]) for name in _FACTS}
-        row["best_score"] = run["best_score"]
         row |= {name: _cell(run["settings"].get(name)) for name in names}
         rows.append(row)
     return rows
@@ -36,7 +38,7 @@ def write_csv(runs: Sequence[Facts], path: Path) -> None:
     """
     rows = rows_of(runs)
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [*_FACTS, "best_score"])
+    writer = csv.DictWriter(text, list(rows[0]) if rows else list(_FACTS))
     writer.writeheader()
     writer.writerows(rows)
     with storage_errors(f"write {path}"):

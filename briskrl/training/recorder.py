@@ -359,14 +359,19 @@ class RunRecorder:
 
     def _finish_sinks(self, result: RunResult) -> None:
         """Send the result, a final evaluation and a game to the sinks that want them."""
-        if not self._sinks or result.stopped != "finished":
+        sinks = [sink for sink in self._sinks if sink.takes_results and not sink.is_off]
+        if not sinks or result.stopped != "finished":
             return
         summary = {f"final/{name}": value for name, value in _summary(result).items()}
         video = None
         if self.trainer.config.env != "given":
-            played, video = self.evaluation.play_final(self.trainer)
-            summary |= {f"final/eval_{name}": value for name, value in played.items()}
-        for sink in self._sinks:
+            try:
+                played, video = self.evaluation.play_final(self.trainer)
+                summary |= {f"final/eval_{name}": value for name, value in played.items()}
+            except Exception as error:
+                # The run itself has ended well.
+                self.reporter.on_note(f"The final evaluation for --log failed: {error}")
+        for sink in sinks:
             with self._failures.tolerated():
                 sink.finish(summary, video)
 

@@ -42,7 +42,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             if name == "a":
                 status["best_evaluation"] = {"mean_score": 44.0}
             (folder / "status.json").write_text(json.dumps(status))
-            (folder / "meta.json").write_text('{"exit_reason": "finished"}')
+            meta = {"exit_reason": "finished", "final_score": score}
+            (folder / "meta.json").write_text(json.dumps(meta))
     return tmp_path / "runs"
 
 
@@ -65,6 +66,7 @@ def names(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
         (("--filter", "status!=finished"), ["d"]),
         (("--filter", "net=64,32", "--sort", "seed"), ["a", "b", "c", "d"]),
         (("--filter", "best_score>=44"), ["a"]),
+        (("--filter", "training<20"), ["b"]),
         (("--filter", "score>1000"), []),
     ],
 )

@@ -182,7 +182,11 @@ class Commands:
             flags = [envs, "8"] if command == "train" or _names_env(words) else []
             flags += [steps, "60" if "wildfire" in words else "600"] if command == "train" else []
             flags += ["--landscapes", "2"] if "wildfire" in words else []
-            for flag, value in (("--pretrain-steps", "4"), ("--pretrain-transitions", "64")):
+            for flag, value in (
+                ("--pretrain-steps", "4"),
+                ("--pretrain-transitions", "64"),
+                ("--eval-every", "200"),
+            ):
                 flags += [flag, value] if flag in words else []
             flags += ["--final-episodes", "2"] if command == "train" else []
             flags += {"doctor": ["--budget", "1"], "tune": ["--budget", "0.001"]}.get(command, [])

@@ -71,6 +71,11 @@ class GuardedSink:
         self._sink: MetricSink | None = None
         self.is_off = False
 
+    @property
+    def takes_results(self) -> bool:
+        """Whether it records more than rows of metrics."""
+        return self.name != "csv"
+
     def write(self, rows: Sequence[Row]) -> None:
         """See MetricLog's Sink."""
         points = [(int(row["env_steps"]), tagged(row, self._style)) for row in rows]
