@@ -53,6 +53,7 @@ SKIPPED = {
     "own-algorithm.md": 1,
     "own-script.md": 2,
     "quickstart.md": 2,
+    "replicas.md": 1,
     "stable-baselines3.md": 1,
     "update-ratio.md": 2,
 }

@@ -27,7 +27,11 @@ OBSERVATIONS = {
 
 
 @pytest.mark.parametrize("member", OBSERVATIONS)
-def test_environments_of_other_packages_play(member: str) -> None:
+def test_environments_of_other_packages_play(
+    member: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # MuJoCo writes its warnings to a file in the current folder.
+    monkeypatch.chdir(tmp_path)
     env: Any = make_env(f"gym:{member}", 2, config=GymConfig(backend="sync"))
     try:
         assert (env.env_spec.obs.shape, env.env_spec.obs.dtype.name) == OBSERVATIONS[member]
