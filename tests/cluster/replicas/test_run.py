@@ -82,6 +82,19 @@ def test_another_number_of_replicas_is_refused(whole: Path, tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_replica_that_hangs_is_replaced(whole: Path, tmp_path: Path, rank: int):
+    folder = tmp_path / "run"
+    command = train(long_config(), folder, "--job-timeout", "20")
+    command.wait_for_checkpoint("")
+    command.replicas()[rank].suspend()
+    code, text = command.wait()
+    assert code == 0, text
+    assert f"Replica {1 - rank} has lost the others (no answer for 20 s)" in text
+    assert content(folder) == content(whole)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["fused", "torch"])
 def test_replicas_killed_at_ten_random_moments_end_with_the_same_bits(tmp_path: Path, engine: str):
     options = {"engine": engine, "steps": 1_000_000 if engine == "fused" else 300_000}
