@@ -142,6 +142,8 @@ def train_configs(draw: st.DrawFn, *, curriculum: bool = True) -> TrainConfig:
         drawn["curriculum"] = tuple(draw(st.lists(stages, max_size=2)))
     if drawn["episodes"] is not None:
         drawn["max_episodes"] = None
+    # A text of its own form, which tests of evaluation cover.
+    drawn["stop_at"] = None
     # Every replica has as many environments, in one process without a second thread of updates.
     drawn["replicas"] = gcd(drawn["num_envs"], drawn["replicas"])
     if drawn["replicas"] > 1:

@@ -71,12 +71,11 @@ def test_both_engines_learn_the_same_within_rounding(tmp_path):
     assert found[0] == pytest.approx(found[1], abs=2e-5)
 
 
-@pytest.mark.parametrize("seed", [11, 12])
-def test_the_defaults_hold_the_pole(tmp_path, seed):
+@pytest.mark.parametrize("seed", [100, 101])
+def test_the_general_defaults_hold_the_pole(tmp_path, seed):
+    """All of five fresh seeds reach 500, see benchmarks/defaults_study.jsonl."""
     run = str(tmp_path / "run")
-    train(
-        TrainConfig(env="cartpole", algo="pqn", steps=250_000, num_envs=128, seed=seed, run_dir=run)
-    )
+    train(TrainConfig(env="cartpole", algo="pqn", steps=500_000, seed=seed, zoo=False, run_dir=run))
     assert evaluate(run, episodes=100, seed=3).mean_score > 400
 
 
