@@ -14,7 +14,7 @@ from briskrl.core.config import accepts_aliases
 from briskrl.core.cpu import usable_cores
 
 DEFAULT_STEPS = 4_000_000
-_WANDB = "Use tensorboard: `wandb sync --sync-tensorboard RUN` uploads the files of the run folder."
+_WANDB = 'Use --log wandb, or log = ["wandb"] in a file.'
 
 
 @dataclass(frozen=True, slots=True)

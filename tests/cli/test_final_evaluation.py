@@ -80,8 +80,8 @@ def test_a_new_learning_rate_at_resume(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("flags", "hint"),
     [
-        (("--wandb",), "Use tensorboard"),
-        (("--track",), "wandb sync"),
+        (("--wandb",), "Use --log wandb"),
+        (("--track",), "Use --log wandb"),
         (("--cuda", "true"), "Set device"),
         (("--algo", "sac"), "sac is not available. For continuous actions there are ppo, a2c"),
         (("--learning-rat", "1"), "'--learning-rate'"),

@@ -46,7 +46,7 @@ FIXED = [
     ('^algo = "dqn"', 'algo = "ppo"', "algo = 'ppo' (was 'dqn')"),
     ('^env = "snake"', 'env = "cartpole"', "env = 'cartpole' (was 'snake')"),
     (r"^net = \[[^\]]*\]", "net = [64]", "algo_config.net = [64] (was [32])"),
-    ("^lr = .*", "lr = 0.5", "algo_config.lr = 0.5 (was 0.0005)"),
+    ("^adam_eps = .*", "adam_eps = 0.5", "algo_config.adam_eps = 0.5 (was 1e-08)"),
     ("^height = 10", "height = 12", "env_config.height = 12 (was 10)"),
     ("^batch_size = 16\n", "", "algo_config.batch_size = 64 (was 16)"),
 ]
