@@ -137,6 +137,8 @@ def as_arguments(config: TrainConfig) -> list[str]:
     for values in (plain.pop("env_config"), plain.pop("algo_config"), plain):
         for name, value in values.items():
             flag = flag_name(name)
+            if value == []:
+                continue  # an empty list is the default, and has no form as a flag
             if isinstance(value, bool):
                 words.append(flag if value else "--no-" + flag[2:])
             else:
