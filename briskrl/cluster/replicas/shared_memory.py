@@ -107,4 +107,4 @@ class SharedMemoryGroup:
         end = monotonic() + self._timeout_s
         while not self._meet():
             if monotonic() > end:
-                raise ReplicaLostError(f"no answer for {self._timeout_s:g} s")
+                raise ReplicaLostError("no answer in time")

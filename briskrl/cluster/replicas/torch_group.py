@@ -109,7 +109,10 @@ def _losses() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise ReplicaLostError(str(error).splitlines()[0]) from error
+        text = str(error).splitlines()[0]
+        # gloo begins with a place in its source.
+        cause = "no answer in time" if "timed out" in text.lower() else text.rpartition("] ")[2]
+        raise ReplicaLostError(cause) from error
 
 
 def join_local_group(meeting: Path, rank: int, size: int, timeout_s: float) -> TorchGroup:
