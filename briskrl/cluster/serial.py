@@ -40,17 +40,25 @@ class SerialExecutor:
         folder: Where the folders of jobs are.
         listen: Gets the progress of the running job.
         retries: How often a job is started again after an error that is no BriskError.
+        should_stop: Whether the running job is to save and stop; jobs ask often, also while they
+            report nothing.
     """
 
     slots = 1
 
     def __init__(
-        self, folder: Path, listen: Callable[[JobProgress], None], *, retries: int = 1
+        self,
+        folder: Path,
+        listen: Callable[[JobProgress], None],
+        *,
+        retries: int = 1,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.folder = folder.absolute()
         """Where the folders of jobs are."""
         self._listen = listen
         self._retries = retries
+        self._should_stop = should_stop
         self._names: set[str] = set()
         self._waiting: deque[Job] = deque()
         self._events: deque[JobEvent] = deque()
@@ -123,7 +131,7 @@ class SerialExecutor:
             folder = self.folder / name
             with storage_errors(f"write the folder of the job, {folder}"):
                 make_folder(folder)
-            context = JobContext(folder, report, should_stop=lambda: name in self._cancelled)
+            context = JobContext(folder, report, should_stop=lambda: self._is_to_stop(name))
             self._events.append(JobDone(name, plain(job.run(context))))
         except JobStopped:
             self._events.append(JobCancelled(name))
@@ -134,6 +142,9 @@ class SerialExecutor:
             self._fail(job, f"{type(error).__name__}: {error}")
         finally:
             self._begun = None
+
+    def _is_to_stop(self, name: str) -> bool:
+        return name in self._cancelled or self._should_stop()
 
     def _fail(self, job: Job, cause: str) -> None:
         if self._attempts[job.name] > self._retries:

@@ -159,7 +159,7 @@ def _drive(info: RunInfo, reporter: WorkflowReporter, stop: Stop) -> Outcome:
     try:
         ledger.note("begin", time=timestamp(), briskrl=__version__)
         driver = Driver(info, ledger, tables, reporter=reporter, stop=stop)
-        with _open_executor(info, driver.listen) as executor:
+        with _open_executor(info, driver.listen, stop) as executor:
             reporter.on_start(info, ledger.jobs)
             stopped = driver.run(executor)
         ledger.note("end", time=timestamp(), reason=stopped)
@@ -171,10 +171,12 @@ def _drive(info: RunInfo, reporter: WorkflowReporter, stop: Stop) -> Outcome:
     return _write_outcome(outcome, reporter)
 
 
-def _open_executor(info: RunInfo, listen: Callable[[JobProgress], None]) -> Executor:
+def _open_executor(info: RunInfo, listen: Callable[[JobProgress], None], stop: Stop) -> Executor:
     config = info.config
     if config.executor_name == "serial":
-        return SerialExecutor(info.folder, listen, retries=RETRIES)
+        return SerialExecutor(
+            info.folder, listen, retries=RETRIES, should_stop=lambda: stop() is not None
+        )
     settings = ExecutorConfig(
         executor=config.executor_name,
         jobs=config.jobs,
