@@ -52,9 +52,13 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def floats(meta: Meta) -> st.SearchStrategy[float]:
-    low = meta.ge if meta.ge is not None else meta.gt
     return st.floats(
-        low, meta.le, exclude_min=meta.gt is not None, allow_nan=False, allow_infinity=False
+        meta.ge if meta.ge is not None else meta.gt,
+        meta.le if meta.le is not None else meta.lt,
+        exclude_min=meta.gt is not None,
+        exclude_max=meta.lt is not None,
+        allow_nan=False,
+        allow_infinity=False,
     )
 
 
