@@ -126,11 +126,14 @@ def recipe_path(path: str) -> str:
 @cache
 def _tables(name: str) -> dict[str, Any] | None:
     """The content of one file; None if there is none."""
-    path = FOLDER / f"{name}.toml"
-    # Names come from users: only files of this folder are read.
-    if path.parent != FOLDER or not path.is_file():
-        return None
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    path = _files().get(name)
+    return None if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _files() -> dict[str, Path]:
+    """The files by name. Names from users are looked up here and never become paths."""
+    return {path.stem: path for path in FOLDER.glob("*.toml")}
 
 
 def _show(value: Any) -> str:

@@ -89,7 +89,13 @@ def test_the_settings_of_another_algorithm_are_taken_over_and_changed():
     assert rainbow.measured == {}
 
 
-@pytest.mark.parametrize("env", ["none", "../snake", "gym:Nothing-v0", "recipes/snake_ppo"])
+@pytest.mark.parametrize(
+    "env",
+    [
+        *("none", "../snake", "gym:Nothing-v0", "recipes/snake_ppo"),
+        *("", "snake\0", "too long for a file" * 50),
+    ],
+)
 def test_other_environments_have_no_entry(env):
     assert zoo_entry(env, "dqn") is None
     assert zoo_entry("snake", "env") is None
