@@ -29,23 +29,31 @@ ROW_SECONDS = 5.0
 """Seconds between plain lines, so that a log file stays readable."""
 
 
-def make_reporter(stream: TextIO) -> Reporter:
-    """A live panel if the stream is a terminal, otherwise plain lines."""
+def make_reporter(stream: TextIO, opening: str = "") -> Reporter:
+    """A live panel if the stream is a terminal, otherwise plain lines.
+
+    Args:
+        stream: Where to print.
+        opening: A line to print when the run has begun; empty for none.
+    """
     if stream.isatty() and os.environ.get("TERM", "") != "dumb":
-        return LiveReporter(stream)
-    return PlainReporter(stream)
+        return LiveReporter(stream, opening)
+    return PlainReporter(stream, opening)
 
 
 class PlainReporter:
     """Prints one line every few seconds."""
 
-    def __init__(self, stream: TextIO, every_s: float = ROW_SECONDS) -> None:
+    def __init__(self, stream: TextIO, opening: str = "", every_s: float = ROW_SECONDS) -> None:
         self._stream = stream
+        self._opening = opening
         self._every_s = every_s
         self._last = -float("inf")
 
     def on_start(self, info: RunInfo) -> None:
-        """Print the title and that the run is warming up."""
+        """Print the opening, the title and that the run is warming up."""
+        if self._opening:
+            self._print(self._opening)
         self._print(title(info))
         self._print(WARMING_UP)
 
@@ -73,17 +81,20 @@ class PlainReporter:
 class LiveReporter:
     """Redraws one panel in place."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, opening: str = "") -> None:
         from rich.console import Console
         from rich.live import Live
 
         self._console = Console(file=drawing(stream), highlight=False, _environ=terminal_environ())
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._opening = opening
         self._title = ""
         self._best: float | None = None
 
     def on_start(self, info: RunInfo) -> None:
-        """Keep the title of the panel, and print that the run is warming up."""
+        """Keep the title of the panel; print the opening and that the run is warming up."""
+        if self._opening:
+            self._print(self._opening)
         self._title = escape_controls(title(info))
         self._print(WARMING_UP)
 

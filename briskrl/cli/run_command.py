@@ -54,11 +54,22 @@ def _count(text: str) -> int:
 
 
 def run_with_progress(
-    work: Callable[[Reporter], RunResult], *, as_json: bool, final_episodes: int = FINAL_EPISODES
+    work: Callable[[Reporter], RunResult],
+    *,
+    as_json: bool,
+    final_episodes: int = FINAL_EPISODES,
+    opening: str = "",
 ) -> int:
-    """Run `work` with a reporter, print the summary and return the exit code."""
+    """Run `work` with a reporter, print the summary and return the exit code.
+
+    Args:
+        work: Trains with a reporter.
+        as_json: Whether to print one JSON object, and the progress on standard error.
+        final_episodes: Episodes of the final evaluation; 0 for none.
+        opening: A line to print when the run has begun; empty for none.
+    """
     stream = progress_stream(as_json=as_json)
-    reporter = make_reporter(stream)
+    reporter = make_reporter(stream, opening)
     try:
         # What environments print is progress too, and must not end up beside the JSON object.
         with redirect_stdout(stream):

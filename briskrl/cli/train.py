@@ -7,7 +7,6 @@ only finds out which environment and algorithm are selected; the second pass kno
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,7 +91,6 @@ def run(argv: list[str]) -> int:
         return 0
     if seeds.seeds is not None:
         return _train_seeds(config, seeds, args)
-    _note_zoo(args)
     if config.replicas > 1:
         from briskrl.cluster.replicas.run import train as train_replicas
 
@@ -100,6 +98,7 @@ def run(argv: list[str]) -> int:
             lambda reporter: train_replicas(config, reporter=reporter, settings=executor),
             as_json=args.json,
             final_episodes=args.final_episodes,
+            opening=_describe_zoo(args),
         )
     from briskrl.training.loop import train
 
@@ -107,15 +106,16 @@ def run(argv: list[str]) -> int:
         lambda reporter: train(config, reporter=reporter),
         as_json=args.json,
         final_episodes=args.final_episodes,
+        opening=_describe_zoo(args),
     )
 
 
-def _note_zoo(args: argparse.Namespace) -> None:
-    """Print which tuned settings apply."""
+def _describe_zoo(args: argparse.Namespace) -> str:
+    """Which tuned settings apply; empty if none do."""
     entry = zoo_entry_of(args.layers)
-    if entry is not None:
-        text = f"zoo: {entry.name}: {entry.describe()} (--no-zoo for the general defaults)"
-        print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
+    if entry is None:
+        return ""
+    return f"zoo: {entry.name}: {entry.describe()} (--no-zoo for the general defaults)"
 
 
 def _check_executor(config: TrainConfig, seeds: SeedsConfig, executor: ExecutorConfig) -> None:
