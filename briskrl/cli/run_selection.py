@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
+from datetime import date, time
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -39,7 +40,16 @@ def flat_settings(files: RunFiles) -> dict[str, Any]:
             flat |= {f"{name}.{key}": one for key, one in value.items()}
         else:
             flat[name] = value
-    return flat
+    return {name: _without_dates(value) for name, value in flat.items()}
+
+
+def _without_dates(value: Any) -> Any:
+    """The value with dates and times of TOML, which no setting has and JSON lacks, as text."""
+    if isinstance(value, dict):
+        return {key: _without_dates(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_without_dates(member) for member in value]
+    return value.isoformat() if isinstance(value, date | time) else value
 
 
 def look_up(run: Facts, name: str) -> Any:
