@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +17,13 @@ from briskrl.cluster.life_signs import LifeSigns
 from briskrl.cluster.milestones import MilestoneHook
 from briskrl.cluster.run_reports import JobReporter, PublishHook
 from briskrl.cluster.storage import try_again
-from briskrl.core.config import to_dict, to_toml
+from briskrl.core.config import changeable_fields, to_dict, to_toml
 from briskrl.core.errors import ConfigError
 from briskrl.core.types import JSON, State
 from briskrl.training.config import TrainConfig
 from briskrl.training.config_changes import list_changes
 from briskrl.training.recent_episodes import RecentEpisodes
-from briskrl.training.resolve import complete, load_config
+from briskrl.training.resolve import TABLES, complete, load_config
 from briskrl.training.storage.atomic_files import json_bytes, storage_errors
 from briskrl.training.storage.atomic_files import replace as replace_file
 from briskrl.training.storage.line_files import plain
@@ -43,7 +43,7 @@ _INTERVAL_95 = 1.96
 """Half the width of a 95 % interval of a mean, in standard errors."""
 _RECORDS = frozenset(
     {
-        *("run_dir", "warmup", "log_seconds", "tensorboard"),
+        *("run_dir", "warmup", "log_seconds", "tensorboard", "log", "tags"),
         *("checkpoint_steps", "checkpoint_seconds", "keep_checkpoints"),
     }
 )
@@ -171,14 +171,23 @@ def _list_changes(config: TrainConfig, before: TrainConfig) -> list[str]:
 
     More than a resume refuses: a longer run of the same folder would be another job's result.
     """
-    now, then = _learned(config), _learned(before)
     names = sorted(TrainConfig.RESUME_MAY_CHANGE - _RECORDS)
-    own = [
-        f"{name} = {now.get(name)!r} (was {then.get(name)!r})"
-        for name in names
-        if now.get(name) != then.get(name)
-    ]
+    own = list(_differences(_learned(config), _learned(before), names))
+    for table in TABLES:
+        nested, old = getattr(config, table), getattr(before, table)
+        # The settings of another environment or algorithm have nothing in common with these.
+        if type(nested) is type(old):
+            fields = sorted(changeable_fields(type(nested)))
+            own += _differences(to_dict(nested), to_dict(old), fields, f"{table}.")
     return [*own, *list_changes(config, to_dict(before))]
+
+
+def _differences(
+    now: Mapping[str, JSON], then: Mapping[str, JSON], names: Sequence[str], prefix: str = ""
+) -> Iterator[str]:
+    for name in names:
+        if now.get(name) != then.get(name):
+            yield f"{prefix}{name} = {now.get(name)!r} (was {then.get(name)!r})"
 
 
 def _train(context: JobContext, milestones: int) -> None:

@@ -104,7 +104,7 @@ def test_a_finished_job_is_not_trained_again(whole):
 
 def test_the_same_job_with_other_records_is_the_same_job(whole):
     folder, result = whole
-    records = replace(config(), log_seconds=0.5, keep_checkpoints=3, checkpoint_steps=0)
+    records = replace(config(), log_seconds=0.5, keep_checkpoints=3, checkpoint_steps=0, tags="sb3")
     other = RunJob("other", records, EPISODES)
     assert other.run(context(folder)) == result
 
