@@ -179,7 +179,7 @@ def test_without_json_the_figures_are_a_table(brisk: Brisk) -> None:
         (
             ("wind",),
             "'wind'. Known: backends, cluster, engines, env, env-share, legacy, machine, peers, "
-            "ratio, rollout, train.",
+            "ratio, rollout, train, workflow.",
         ),
         (("legcy",), "Did you mean 'legacy'?"),
         (("env", "snak"), "Did you mean 'snake'?"),

@@ -78,11 +78,11 @@ def test_an_alias_sets_the_fields_that_it_stands_for():
 
 
 def test_algorithms_can_be_compared_each_with_its_own_preset():
-    info, plan = plan_of(TrainConfig(env="cartpole", steps=1000), grid={"algo": "dqn,ppo"})
+    info, plan = plan_of(TrainConfig(env="cartpole", steps=10_000_000), grid={"algo": "dqn,ppo"})
     dqn, ppo = (trial_config(info, values) for values in plan.trials)
     assert (dqn.algo, ppo.algo) == ("dqn", "ppo")
     alone = resolve([Layer({"env": Setting("cartpole"), "algo": Setting("ppo")})])
-    assert ppo == replace(alone, steps=1000)
+    assert ppo == replace(alone, steps=10_000_000)
     assert dqn.num_envs != ppo.num_envs
 
 

@@ -134,7 +134,9 @@ def test_wandb_gets_a_run_offline(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("WANDB_MODE", "offline")
     run = tmp_path / "run"
-    train(config(run, "wandb"))
+    reporter = Notes()
+    train(config(run, "wandb"), reporter=reporter)
+    assert [note for note in reporter.notes if "--log wandb failed" in note] == []
     (path,) = (run / "wandb").glob("offline-run-*/run-*.wandb")
     keys, settings, summary = set(), set(), set()
     for data in wandb_records(path.read_bytes()):
@@ -173,7 +175,7 @@ class Failing:
     def __init__(self, calls):
         self.calls = calls
 
-    def write(self, points):
+    def write(self, *values):
         self.calls -= 1
         if self.calls < 0:
             raise ConnectionError("no route to host\nsecond line")
