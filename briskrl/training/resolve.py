@@ -210,16 +210,20 @@ def _run_values(layers: Sequence[Layer]) -> Settings:
 
 def _plain_names(layer: Layer, sections: dict[str, type | None], problems: list[str]) -> Layer:
     """The layer with every alias replaced by the field it stands for."""
-    plain = Layer()
-    for section, values in ({"": layer.values} | layer.tables).items():
-        cls = sections.get(section)
+
+    def renamed(cls: type | None, values: Settings) -> Settings:
         named, wrong = (values, []) if cls is None else resolve_aliases(cls, values)
-        problems += wrong
-        if section:
-            plain.tables[section] = named
-        else:
-            plain.values = named
-    return plain
+        problems.extend(wrong)
+        return named
+
+    # A file may have tables of any name, also of the empty one; `_misplaced` reports them.
+    return Layer(
+        values=renamed(sections[""], layer.values),
+        tables={
+            name: renamed(sections.get(name) if name else None, values)
+            for name, values in layer.tables.items()
+        },
+    )
 
 
 def _with_num_envs(run: TrainConfig, algo_config: Any) -> tuple[TrainConfig, list[str]]:
@@ -297,19 +301,24 @@ def _misplaced(layers: Sequence[Layer], sections: dict[str, type | None]) -> lis
     """One sentence for every key that is unknown in its section."""
     problems = []
     for layer in layers:
-        for section, values in ({"": layer.values} | layer.tables).items():
-            if section not in sections:
-                problems.append(_unknown_table(section, values))
-                continue
-            cls = sections[section]
-            if cls is None:
-                continue
-            problems += [
-                _unknown_key(key, setting, section, sections)
-                for key, setting in values.items()
-                if key not in _keys(cls)
-            ]
+        problems += _unknown_keys("", layer.values, sections)
+        for name, values in layer.tables.items():
+            if name in TABLES:
+                problems += _unknown_keys(name, values, sections)
+            else:
+                problems.append(_unknown_table(name, values))
     return problems
+
+
+def _unknown_keys(section: str, values: Settings, sections: dict[str, type | None]) -> list[str]:
+    cls = sections[section]
+    if cls is None:
+        return []
+    return [
+        _unknown_key(key, setting, section, sections)
+        for key, setting in values.items()
+        if key not in _keys(cls)
+    ]
 
 
 def _unknown_table(section: str, values: Settings) -> str:

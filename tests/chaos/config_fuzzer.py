@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import string
 import types
@@ -31,19 +32,27 @@ JUNK: list[Any] = [
 
 ENV_NAMES = ["snake", "cartpole", "cage2", "wildfire", "gym:CartPole-v1", "gym:a:B-v0", "given"]
 
+TEXTS = {
+    "body": ["auto", "mlp", "cnn", "nature", "fcn"],
+    "stop_at": ["score=3", "return=-1.5", "wins=0.5"],
+}
+"""Possible values of fields whose type is any text."""
+
 
 class ConfigFuzzer:
     """Draws configs; equal seeds draw equal ones."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self.makes_mistakes = True
 
     def document(self) -> dict[Any, Any]:
         """Settings of a run as a file holds them: mostly right, with a few mistakes."""
         rng = self.rng
+        self.makes_mistakes = rng.random() < 0.8
         env, algo = rng.choice([*ENV_NAMES, "snaek"]), rng.choice([*ALGOS, "dnq"])
         found: dict[Any, Any] = {"env": env, "algo": algo} if rng.random() < 0.9 else {}
-        found |= self._table(TrainConfig)
+        found |= self._combined(self._table(TrainConfig))
         for name, cls in (("env_config", self._env_class(env)), ("algo_config", _algo_class(algo))):
             if cls is None or rng.random() < 0.02:
                 found[name] = self._junk()
@@ -138,13 +147,29 @@ class ConfigFuzzer:
             if not hints:
                 break
             name = rng.choice(list(hints))
-            value = self._value(hints[name]) if rng.random() < 0.85 else self._junk()
-            if other and rng.random() < 0.1:
+            value = self._junk() if self._errs(0.15) else self._value(hints[name])
+            if name in TEXTS and rng.random() < 0.8:
+                value = rng.choice(TEXTS[name])
+            if other and self._errs(0.1):
                 name = rng.choice(other)
-            elif rng.random() < 0.04:
+            elif self._errs(0.04):
                 name = self._misspelled(name)
             found[name] = value
         return found
+
+    def _combined(self, found: dict[Any, Any]) -> dict[Any, Any]:
+        """The settings of a run, mostly with others that they need."""
+        rng = self.rng
+        if "stop_at" in found and rng.random() < 0.8:
+            found["eval_every"] = rng.choice([1, 500, 10**6])
+        if "replicas" in found and rng.random() < 0.8:
+            replicas = rng.choice([1, 2, 4])
+            found |= {"replicas": replicas, "num_envs": replicas * rng.choice([1, 8, 32])}
+        return found
+
+    def _errs(self, share: float) -> bool:
+        """Whether to make a mistake, which this share of the chances has in most documents."""
+        return self.rng.random() < share and self.makes_mistakes
 
     def _stage(self, env: str) -> Any:
         cls = self._env_class(env)
@@ -190,6 +215,8 @@ class ConfigFuzzer:
         rng = self.rng
         low = meta.ge if meta.ge is not None else (1e-9 if meta.gt is not None else -100.0)
         high = meta.le if meta.le is not None else 1000.0
+        if meta.lt is not None:
+            high = math.nextafter(meta.lt, low)
         return rng.choice([float(low), float(high), rng.uniform(low, high), rng.uniform(low, 1.0)])
 
     def _damaged(self, data: bytes) -> bytes:

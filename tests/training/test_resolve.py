@@ -88,6 +88,11 @@ def test_unknown_names_are_reported_with_source_and_suggestion() -> None:
         (layer(algo_table={"bach_size": 1}), "Did you mean 'batch_size'"),
         (layer(env_config=3), "'env_config' (x.toml). It must be a table"),
         (Layer(tables={"algo": as_settings({"lr": 1}, "f")}), "Unknown table [algo] (f)."),
+        (
+            # Its name is that of the top level in messages; the settings there still count.
+            Layer(as_settings({"algo": "a2c"}), tables={"": as_settings({"seed": 1}, "f")}),
+            "Unknown table [] (f).",
+        ),
     ],
 )
 def test_misplaced_keys_are_reported_with_their_right_place(wrong: Layer, hint: str) -> None:
