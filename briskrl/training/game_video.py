@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,20 @@ MOST_FRAMES = 300
 FPS = 12
 _WIDEST = 480
 """Largest width of a frame in pixels."""
+
+
+@runtime_checkable
+class DrawsPictures(Protocol):
+    """Environments that can be made with a `render_mode`."""
+
+    @property
+    def render_mode(self) -> str | None:
+        """How `render` draws."""
+        ...
+
+    def render(self) -> Any:
+        """The frames of the environments, with the render mode rgb_array."""
+        ...
 
 
 def game_gif(agent: Agent, *, seed: int, episode: int) -> bytes | None:
@@ -49,13 +63,13 @@ def game_frames(agent: Agent, *, seed: int, episode: int) -> list[Frame]:
     if isinstance(config, HasEvaluationSettings):
         config = config.for_evaluation()
     try:
-        env: Any = make_env(agent.env, 1, config=config, hold_ended=True, render_mode="rgb_array")
+        env = make_env(agent.env, 1, config=config, hold_ended=True, render_mode="rgb_array")
     except (BriskError, TypeError, ValueError):
         # The environment has no pictures.
         return []
     frames = []
     try:
-        if getattr(env, "render_mode", None) != "rgb_array":
+        if not isinstance(env, DrawsPictures) or env.render_mode != "rgb_array":
             return []
         buffers = StepBuffers.allocate(env.env_spec, 1)
         # An episode depends on its own seed only, not on the environments beside it.

@@ -26,6 +26,15 @@ class ImportsModules(Protocol):
         ...
 
 
+@runtime_checkable
+class AlgoImportsModules(Protocol):
+    """An algorithm config that can name modules to import."""
+
+    def modules(self) -> tuple[str, ...]:
+        """The modules that are imported for these settings."""
+        ...
+
+
 def modules_of(env: str, env_config: object) -> tuple[str, ...]:
     """The modules that an environment with these settings imports by name."""
     return env_config.modules(env) if isinstance(env_config, ImportsModules) else ()
@@ -46,8 +55,7 @@ def modules_of_run(config: TrainConfig) -> tuple[str, ...]:
 
 def modules_of_algo(algo_config: object) -> tuple[str, ...]:
     """The modules that settings of an algorithm import by name."""
-    own = getattr(algo_config, "modules", None)
-    return own() if own is not None else ()
+    return algo_config.modules() if isinstance(algo_config, AlgoImportsModules) else ()
 
 
 def check_trusted(
