@@ -37,6 +37,7 @@ CASES = {
     "layer norm cnn": ("qr-dqn", BYTES, DISCRETE, {"layer_norm": True}),
     "pqn": ("pqn", VECTOR, DISCRETE, {"normalize_obs": True}),
     "pqn cnn": ("pqn", BYTES, DISCRETE, {}),
+    "pqn cnn without statistics": ("pqn", BYTES, DISCRETE, {"normalize_obs": False}),
     "ppo several": ("ppo", VECTOR, SEVERAL, {}),
     "ppo subset": ("ppo", PLANES, SUBSET, {}),
     "dqn subset": ("dqn", PLANES, SUBSET, {}),
@@ -70,7 +71,7 @@ def random_policy(name: str, seed: int = 0) -> TrainedAgent:
         key: (2 * rng.standard_normal(tensor.shape) / max(1, tensor[0].numel()) ** 0.5).astype("f4")
         for key, tensor in network.named_parameters()
     }
-    if options.get("normalize_obs"):
+    if getattr(config, "normalize_obs", False):
         arrays["obs.count"] = np.array(100.0)
         arrays["obs.mean"] = rng.uniform(-1, 1, obs.size)
         arrays["obs.squares"] = rng.uniform(1, 400, obs.size)

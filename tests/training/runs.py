@@ -20,12 +20,17 @@ _DQN = {
 }
 # A learning rate that decays over the budget would make runs with other budgets differ.
 _ON_POLICY = {"net": (32,), "update_steps": 12, "minibatch_size": 48, "lr_schedule": "constant"}
+_PQN = {**_ON_POLICY, "epsilon_steps": 2000}
 
 
 def small_config(run_dir: Path, preset: str = "dqn", **options) -> TrainConfig:
-    """A run of a few hundred updates that takes about a second."""
+    """A run of a few hundred updates that takes about a second.
+
+    Without the zoo, whose tuned settings would change what a test of the loop is about.
+    """
     algo = {**_small(preset), **options.pop("algo_config", {})}
-    values = {"steps": 3000, "num_envs": 16, "checkpoint_seconds": 0.0, "seed": 5, **options}
+    values = {"steps": 3000, "num_envs": 16, "checkpoint_seconds": 0.0, "seed": 5}
+    values |= {"zoo": False, **options}
     return TrainConfig(algo=preset, run_dir=str(run_dir), algo_config=algo, **values)
 
 
@@ -41,6 +46,8 @@ def fused_config(run_dir: Path, preset: str = "dqn", **options) -> TrainConfig:
 def _small(preset: str) -> dict[str, object]:
     if preset in PPO_PRESETS:
         return _ON_POLICY
+    if preset == "pqn":
+        return _PQN
     assert preset in DQN_PRESETS
     return _DQN
 

@@ -103,6 +103,26 @@ def test_a_planted_number_ends_training_and_is_not_saved(
     check_all_finite(run)
 
 
+@pytest.mark.parametrize("engine", ["fused", "torch"])
+def test_nan_rewards_end_training_whose_updates_come_in_rounds(tmp_path: Path, engine: Any):
+    # As in the zoo's settings. A round overwrites a quarter of the buffer before it samples it, so
+    # the whole buffer has NaN.
+    def plant_all_rewards(trainer: Trainer, value: float) -> None:
+        arrays_of(trainer)["reward"].fill(value)
+
+    run = tmp_path / "run"
+    options = {"engine": engine, "steps": STEPS, "checkpoint_steps": 160, "warmup": False}
+    planted = PlantOnce(plant_all_rewards, np.nan)
+    rounds = {"update_every": 16, "n_step": 3}
+    with pytest.raises(DivergedError, match="not finite"):
+        train(
+            small_config(run, "dqn", env="cartpole", algo_config=rounds, **options),
+            hooks=[planted],
+        )
+    assert planted.done
+    check_all_finite(run)
+
+
 def test_a_run_that_diverged_goes_on_from_its_last_checkpoint(tmp_path: Path):
     options = {"steps": STEPS, "checkpoint_steps": 160, "warmup": False}
     config = small_config(tmp_path / "run", "dqn", env="cartpole", **options)

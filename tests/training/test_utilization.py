@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
+from briskrl.algos.dqn.support_monitor import SupportMonitor
 from briskrl.algos.flops import Flops
 from briskrl.training import machine_profile as machine
 from briskrl.training import utilization
@@ -143,15 +146,35 @@ def test_calibration_does_not_change_the_training(tmp_path):
     assert policy_hash(tmp_path / "calibrated") == policy_hash(tmp_path / "known")
 
 
+@contextmanager
+def without_diagnostics(counter: FlopCounterMode) -> Iterator[list[int]]:
+    """Collects the FLOPs of diagnostics, which come once per report: not in the reported FLOPs."""
+    drain, found = SupportMonitor.drain, [0]
+
+    def counted(monitor: SupportMonitor) -> dict[str, float]:
+        before = counter.get_total_flops()
+        values = drain(monitor)
+        found[0] += counter.get_total_flops() - before
+        return values
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SupportMonitor, "drain", counted)
+        yield found
+
+
 @pytest.mark.parametrize("preset", ["dqn", "rainbow", "ppo", "a2c"])
 def test_the_reported_flops_agree_with_torchs_flop_counter(tmp_path, preset):
     # Whole rollouts of 16 environments x 12 steps; the games end by themselves.
     config = small_config(tmp_path / "run", preset, steps=960, engine="torch", warmup=False)
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False) as counter, without_diagnostics(counter) as diagnostics:
         result = train(config)
     assert result.updates > 0
     claimed = result.flops_per_step * result.env_steps
-    assert claimed == pytest.approx(counter.get_total_flops(), rel=1e-3)
+    counted = counter.get_total_flops() - diagnostics[0]
+    assert claimed == pytest.approx(counted, rel=1e-3)
+    # Diagnostics have a categorical distribution only, and cost little.
+    assert (diagnostics[0] > 0) == (preset == "rainbow")
+    assert diagnostics[0] < 0.01 * counted
 
 
 def test_the_reported_flops_with_reused_rollouts_agree_with_torchs_flop_counter(tmp_path):

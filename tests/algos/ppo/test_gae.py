@@ -213,7 +213,7 @@ def test_reuse_does_not_change_the_advantages_of_the_newest_rollout():
 
 def test_large_observations_are_evaluated_a_few_at_a_time():
     for shape, rows in (((5,), 4096), ((4, 84, 84), 74)):
-        cuts = list(torch_policies._chunks(np.broadcast_to(np.float32(0), (10_000, *shape))))
+        cuts = list(torch_policies.chunks(np.broadcast_to(np.float32(0), (10_000, *shape))))
         assert cuts[0] == slice(0, rows)
         assert cuts[-1].stop == 10_000
         assert all(a.stop == b.start for a, b in pairwise(cuts))
