@@ -36,7 +36,7 @@ def run(argv: list[str]) -> int:
     elif args.NAME is not None:
         print(f"{entries[0].name}: {entries[0].describe()}\n\n{entries[0].command}")
     else:
-        head = ("entry", "score", "steps", "CPU s", "seeds", "command")
+        head = ("entry", "score", "steps", "CPU s", "seeds reached", "command")
         print(format_columns([head, *(_row(entry) for entry in entries)], ""))
         recipes = ", ".join(sorted(file.stem for file in RECIPES.iterdir()))
         print(f"\nrecipes (brisk train --config zoo:NAME): {recipes}")
@@ -51,7 +51,7 @@ def _row(entry: ZooEntry) -> tuple[str, ...]:
         _UNMEASURED if score is None else f"{score:g}",
         f"{entry.run['steps']:,}" if "steps" in entry.run else _UNMEASURED,
         f"{measured['cpu_s']:g}" if "cpu_s" in measured else _UNMEASURED,
-        str(measured.get("seeds", _UNMEASURED)),
+        f"{measured['reached']} of {measured['seeds']}" if measured else _UNMEASURED,
         entry.command,
     )
 

@@ -129,6 +129,7 @@ def test_the_command_lists_and_shows_entries(capsys):
     listed = capsys.readouterr().out
     assert all(entry.name in listed for entry in ENTRIES)
     assert "snake_minute" in listed
+    assert "9 of 10" in next(line for line in listed.splitlines() if "cartpole/pqn" in line)
     assert command.run(["snake/dqn"]) == 0
     assert "gamma 0.97" in capsys.readouterr().out
     assert command.run(["snake/dqn", "--json"]) == 0
