@@ -110,7 +110,8 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _help() -> str:
-    commands = "\n".join(f"  {name:<8}{summary}" for name, summary in COMMANDS.items())
+    width = max(map(len, COMMANDS)) + 2
+    commands = "\n".join(f"  {name:<{width}}{summary}" for name, summary in COMMANDS.items())
     return (
         "usage: brisk COMMAND ...\n\n"
         "Fast reinforcement-learning training on CPUs.\n\n"

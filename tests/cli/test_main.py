@@ -13,7 +13,7 @@ def test_help_names_every_command(brisk: Brisk) -> None:
     done = brisk("--help")
     assert done.returncode == 0
     assert done.stderr == ""
-    assert all(f"\n  {name}" in done.stdout for name in COMMANDS)
+    assert all(f"\n  {name}  " in done.stdout for name in COMMANDS)
 
 
 def test_no_arguments_print_the_help(brisk: Brisk) -> None:
