@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
-from briskrl.cli.output import drawing, terminal_environ
+from briskrl.cli.live_progress import ROW_SECONDS, LiveTable, PacedLines, add_row, is_live
 from briskrl.cli.sweep_summary import format_value
 from briskrl.cluster.sweep.keys import describe
-from briskrl.core.format import escape_controls, format_count, format_duration, format_score
+from briskrl.core.format import format_count, format_duration, format_score
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from briskrl.cluster.sweep.folder import SweepInfo
     from briskrl.cluster.sweep.ledger import RunRecord
     from briskrl.cluster.sweep.outcome import TrialSummary
 
-ROW_SECONDS = 10.0
-"""Seconds between plain lines about the same run."""
-REDRAW_SECONDS = 0.25
 MOST_ROWS = 16
 """Running runs of the live table."""
 
 
 def make_reporter(stream: TextIO) -> SweepLines | SweepTable:
     """A live table if the stream is a terminal, otherwise plain lines."""
-    if stream.isatty() and os.environ.get("TERM", "") != "dumb":
-        return SweepTable(stream)
-    return SweepLines(stream)
+    return SweepTable(stream) if is_live(stream) else SweepLines(stream)
 
 
 class _Texts:
@@ -100,116 +95,89 @@ class SweepLines:
     """Prints a line for every end, and one per run every few seconds."""
 
     def __init__(self, stream: TextIO, every_s: float = ROW_SECONDS) -> None:
-        self._stream = stream
-        self._every_s = every_s
+        self._lines = PacedLines(stream, every_s)
         self._texts = _Texts()
-        self._last: dict[str, float] = {}
 
     def on_start(self, info: SweepInfo, records: Mapping[str, RunRecord], jobs: int) -> None:
         """Print the title."""
-        self._print(self._texts.begin(info, records, jobs))
+        self._lines.print(self._texts.begin(info, records, jobs))
 
     def on_run(self, record: RunRecord) -> None:
         """Print ends of runs; beginnings start the time until the next line."""
         if record.has_ended:
-            self._print(self._texts.run(record))
+            self._lines.print(self._texts.run(record))
         else:
-            self._last[record.name] = time.monotonic()
+            self._lines.begin(record.name)
 
     def on_progress(self, record: RunRecord, values: Mapping[str, Any]) -> None:
         """Print a line, unless the last one about the run is recent."""
-        if values.get("fraction") is None:
-            return
-        now = time.monotonic()
-        if now - self._last.get(record.name, 0.0) >= self._every_s:
-            self._last[record.name] = now
-            self._print(f"{record.name}  {'  '.join(progress_cells(values))}")
+        if values.get("fraction") is not None:
+            self._lines.print_progress(
+                record.name, lambda: f"{record.name}  {'  '.join(progress_cells(values))}"
+            )
 
     def on_trial(self, trial: TrialSummary) -> None:
         """Print the value of a trial of several runs."""
         if len(trial.runs) > 1 and trial.values:
-            self._print(self._texts.trial(trial))
+            self._lines.print(self._texts.trial(trial))
 
     def on_note(self, text: str) -> None:
         """Print the note."""
-        self._print(f"note: {text}")
+        self._lines.print(f"note: {text}")
 
     def close(self) -> None:
         """Nothing to release."""
-
-    def _print(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
 
 
 class SweepTable:
     """Redraws a table of the running runs; ends are printed above it."""
 
-    def __init__(self, stream: TextIO) -> None:
-        from rich.console import Console
-        from rich.live import Live
+    COLUMNS = ("run", "settings", "done", "steps", "score", "speed")
 
-        self._console = Console(file=drawing(stream), highlight=False, _environ=terminal_environ())
-        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+    def __init__(self, stream: TextIO) -> None:
+        self._live = LiveTable(stream, self._table)
         self._texts = _Texts()
         self._running: dict[str, tuple[RunRecord, Mapping[str, Any]]] = {}
-        self._begin = time.monotonic()
-        self._drawn = 0.0
 
     def on_start(self, info: SweepInfo, records: Mapping[str, RunRecord], jobs: int) -> None:
         """Print the title and start drawing."""
-        self._print(self._texts.begin(info, records, jobs))
+        self._live.print(self._texts.begin(info, records, jobs))
         self._live.start()
 
     def on_run(self, record: RunRecord) -> None:
         """Show a run that begins, print one that has ended."""
         if record.has_ended:
             self._running.pop(record.name, None)
-            self._print(self._texts.run(record))
+            self._live.print(self._texts.run(record))
         else:
             self._running[record.name] = (record, {})
-        self._draw(force=True)
+        self._live.draw(force=True)
 
     def on_progress(self, record: RunRecord, values: Mapping[str, Any]) -> None:
         """Redraw, unless that was done just before."""
         if record.name in self._running:
             self._running[record.name] = (record, values)
-            self._draw()
+            self._live.draw()
 
     def on_trial(self, trial: TrialSummary) -> None:
         """Print the value of a trial of several runs; forget the runs that it gave up."""
         for record in trial.runs:
             self._running.pop(record.name, None)
         if len(trial.runs) > 1 and trial.values:
-            self._print(self._texts.trial(trial))
+            self._live.print(self._texts.trial(trial))
 
     def on_note(self, text: str) -> None:
         """Print the note above the table."""
-        self._print(f"note: {text}")
+        self._live.print(f"note: {text}")
 
     def close(self) -> None:
         """Restore the terminal; may be called twice."""
-        self._live.stop()
+        self._live.close()
 
-    def _print(self, text: str) -> None:
-        self._console.print(escape_controls(text, keep="\n"), markup=False, soft_wrap=True)
-
-    def _draw(self, *, force: bool = False) -> None:
-        now = time.monotonic()
-        if force or now - self._drawn >= REDRAW_SECONDS:
-            self._drawn = now
-            self._live.update(self._table(), refresh=True)
-
-    def _table(self) -> Any:
-        from rich.table import Table
-        from rich.text import Text
-
-        took = format_duration(time.monotonic() - self._begin)
-        table = Table(title=f"{self._texts.counts()} runs, {took}", title_justify="left")
-        for name in ("run", "settings", "done", "steps", "score", "speed"):
-            table.add_column(name, no_wrap=name != "settings")
+    def _table(self) -> Table:
+        table = self._live.empty_table(f"{self._texts.counts()} runs", self.COLUMNS, "settings")
         for record, values in list(self._running.values())[:MOST_ROWS]:
-            cells = (record.name, describe(record.values), *progress_cells(values))
-            table.add_row(*(Text(escape_controls(cell)) for cell in cells))
+            add_row(table, (record.name, describe(record.values), *progress_cells(values)))
         hidden = len(self._running) - MOST_ROWS
         if hidden > 0:
             table.add_row(f"and {hidden} more")
