@@ -26,6 +26,7 @@ COMMANDS = {
     "play": "show an episode in the terminal, or save it as a GIF",
     "export": "write the policy of a run as ONNX, TorchScript or a bundle",
     "runs": "list the run folders",
+    "dash": "watch runs in the browser",
     "compare": "compare groups of runs: curves, final scores, time to a score",
     "plot": "draw curves of runs as PNG, SVG or PDF",
     "report": "write one page about a run or a sweep",

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from briskrl.cli.run_selection import Facts
 from briskrl.core.errors import BriskError, ConfigError
 from briskrl.training.storage.atomic_files import replace, storage_errors
+from briskrl.training.storage.run_selection import Facts
 
 Cell = str | int | float | bool | None
 _FACTS = (

@@ -10,11 +10,12 @@ from typing import Any
 
 from briskrl.cli.flags import Parser
 from briskrl.cli.output import print_json
-from briskrl.cli.run_files import CONFIG, META, STATUS, RunFiles
-from briskrl.cli.run_selection import filter_runs, flat_settings, sort_runs
 from briskrl.cli.targets import RUNS, find_run, run_folders
 from briskrl.core.errors import BriskError, RunFolderError
 from briskrl.core.format import format_columns, format_count, format_duration, format_score
+from briskrl.training.storage.run_facts import describe_run
+from briskrl.training.storage.run_files import RunFiles
+from briskrl.training.storage.run_selection import filter_runs, sort_runs
 
 EXAMPLES = """\
 examples:
@@ -142,37 +143,6 @@ def _export(argv: list[str]) -> int:
         write_parquet(found, Path(args.parquet))
     print(f"wrote {args.csv or args.parquet}: {len(found)} runs")
     return 0
-
-
-def describe_run(folder: Path) -> dict[str, Any]:
-    """Facts from the small files of a run folder; those that cannot be read are in `damaged`."""
-    files = RunFiles(folder)
-    total = files.count(STATUS, "total_steps")
-    facts = {
-        "name": folder.name,
-        "run_dir": str(folder),
-        "env": files.text(CONFIG, "env"),
-        "algo": files.text(CONFIG, "algo"),
-        "env_steps": files.count(STATUS, "env_steps") or 0,
-        "total_steps": files.count(CONFIG, "steps") if total is None else total,
-        "final_score": files.number(META, "final_score"),
-        "mean_score": files.number(STATUS, "mean_score"),
-        "status": _status(files),
-        "best_score": files.best_score(),
-        "age_s": files.age_s(),
-        "settings": flat_settings(files),
-    }
-    return {**facts, "damaged": files.damaged}
-
-
-def _status(files: RunFiles) -> str:
-    """`running` while a process holds the lock, otherwise why the last process ended."""
-    if files.is_locked():
-        return "running"
-    reason = files.text(META, "exit_reason")
-    if reason is not None:
-        return reason
-    return "killed" if files.has(STATUS) or files.has(META) else "empty"
 
 
 def _steps(run: dict[str, Any]) -> str:

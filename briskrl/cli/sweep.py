@@ -184,9 +184,9 @@ def _show(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse(argv)
     folder = find_sweep(args.DIR)
-    from briskrl.cli.run_files import RunFiles
     from briskrl.cli.sweep_summary import summary
     from briskrl.cluster.sweep.run import read_result
+    from briskrl.training.storage.run_files import RunFiles
 
     result = read_result(folder)
     if RunFiles(folder).is_locked():

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from briskrl.cli.main import main
-from briskrl.cli.runs import describe_run
 from briskrl.cli.targets import find_run, run_folders
 from briskrl.core.errors import RunFolderError
+from briskrl.training.storage.run_facts import describe_run
 
 
 def make_run(folder: Path, **files: object) -> Path:

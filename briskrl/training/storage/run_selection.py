@@ -9,8 +9,8 @@ from datetime import date, time
 from fnmatch import fnmatchcase
 from typing import Any
 
-from briskrl.cli.run_files import CONFIG, RunFiles
 from briskrl.core.errors import BriskError, nearest
+from briskrl.training.storage.run_files import CONFIG, RunFiles
 
 Facts = dict[str, Any]
 """Facts about a run by name, and its settings under `settings`."""

@@ -1,0 +1,25 @@
+"""What the routes of the dashboard share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from briskrl.web.run_index import RunIndex
+
+
+@dataclass(slots=True)
+class WebContext:
+    """The known runs, and what to do when the server stops."""
+
+    index: RunIndex
+    closers: list[Callable[[], None]] = field(default_factory=list)
+
+    def on_close(self, function: Callable[[], None]) -> None:
+        """Call `function` when the server stops; the last registered one first."""
+        self.closers.append(function)
+
+    def close(self) -> None:
+        """Run everything that was registered, once."""
+        while self.closers:
+            self.closers.pop()()

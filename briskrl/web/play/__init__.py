@@ -1,0 +1,1 @@
+"""The agent plays: episodes of a policy, step by step."""

@@ -1,0 +1,1 @@
+"""Routes of the page, by what they show."""
