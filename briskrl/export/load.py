@@ -29,7 +29,7 @@ class LoadedPolicy(ActingPolicy):
         self.agent = trained.agent
         env, env_config = self.agent.env, self.agent.env_config
         super().__init__(
-            _decisions(self.policy, trained.obs, trained.action),
+            decisions_of(self.policy, trained.obs, trained.action),
             trained.obs,
             trained.action,
             env=env,
@@ -104,7 +104,8 @@ def load_policy(
     return LoadedPolicy(load_trained(folder, best=best, trust=trust), memory=memory, seed=seed)
 
 
-def _decisions(policy: Policy, obs: ArraySpec, action: ActionSpec) -> Decisions:
+def decisions_of(policy: Policy, obs: ArraySpec, action: ActionSpec) -> Decisions:
+    """How a policy decides, with the numbers behind it if its network is known."""
     try:
         network = network_of(policy)
     except ConfigError:

@@ -21,7 +21,7 @@ from briskrl.core.registry import load_object
 from briskrl.core.rng import derive_seed
 from briskrl.core.spec import ActionSpec, ArraySpec, action_from_dict, obs_from_dict
 from briskrl.core.state_checks import MALFORMED, short
-from briskrl.core.types import JSON, StepBuffers
+from briskrl.core.types import JSON, State, StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.evaluation_suites import Games, Report, Suite
 from briskrl.envs.external import adapt, build_like
@@ -103,13 +103,31 @@ def load_trained(run_dir: str | Path, *, best: bool = False, trust: bool = False
     """
     folder = RunDir.open(Path(run_dir))
     state, about = folder.load_best_policy_files() if best else folder.load_policy_files()
+    return build_trained(folder.path, state, about, trust=trust)
+
+
+def build_trained(
+    folder: Path, state: State, about: dict[str, JSON], *, trust: bool = False
+) -> TrainedAgent:
+    """The agent of a policy that was read from a run folder.
+
+    Args:
+        folder: The run folder.
+        state: Arrays and scalars of the network.
+        about: The description of the policy.
+        trust: See `load_trained`.
+
+    Raises:
+        RunFolderError: The policy does not fit its description.
+        ConfigError: The run names modules to import, others can change it, and `trust` is False.
+    """
     try:
         algo, obs_spec = str(about["algo"]), obs_from_dict(about["obs"])
         action = action_from_dict(about["action"])
         algo_config: Any = build(algo_config_class(algo), settings(about["algo_config"]))
         # Before the network is built, which imports a body of the user.
         check_trusted(
-            chain([folder.path], folder.path.rglob("*")),
+            chain([folder], folder.rglob("*")),
             modules_of_algo(algo_config),
             trust=trust,
         )
@@ -120,11 +138,11 @@ def load_trained(run_dir: str | Path, *, best: bool = False, trust: bool = False
         agent = Agent(policy, env, env_config(env, **about["env_config"]))
     except MALFORMED as error:
         raise RunFolderError(
-            f"The policy of {run_dir} does not fit the network that its settings describe: "
+            f"The policy of {folder} does not fit the network that its settings describe: "
             f"{short(str(error))}. Another version of briskrl may have written it."
         ) from error
     check_trusted(
-        chain([folder.path], folder.path.rglob("*")),
+        chain([folder], folder.rglob("*")),
         modules_of(agent.env, agent.env_config),
         trust=trust,
     )

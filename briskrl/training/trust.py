@@ -17,6 +17,10 @@ from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import stage_env_config
 
 
+class UntrustedError(ConfigError):
+    """Files that others can change name modules to import."""
+
+
 @runtime_checkable
 class ImportsModules(Protocol):
     """An environment config that can name modules to import."""
@@ -70,14 +74,14 @@ def check_trusted(
         hint: Another way to consent, as a clause.
 
     Raises:
-        ConfigError: Others can change the files, and the user has not consented.
+        UntrustedError: Others can change the files, and the user has not consented.
     """
     if trust or not modules:
         return
     # Files that are named by their path count as well.
     reason = why_foreign([*paths, *(Path(name) for name in modules if os.sep in name)])
     if reason is not None:
-        raise ConfigError(
+        raise UntrustedError(
             f"{reason}, and its settings import Python modules: {', '.join(modules)}. Importing "
             f"a module runs its code. If you trust it, add --trust{hint}; in Python, trust=True."
         )

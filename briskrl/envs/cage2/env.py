@@ -84,6 +84,10 @@ class Cage2VecEnv(NativeVecEnv):
         """The true state of all networks, which blue does not see; copies."""
         return read_truth(self._rows)
 
+    def shown(self, env: int) -> int:
+        """The 52 bits that blue sees of one network, as a number."""
+        return int(self._rows[env, k.SHOWN])
+
     def _check_rows(self, rows: NDArray[np.uint64]) -> None:
         check_networks(rows, self.layout)
 
@@ -97,7 +101,7 @@ class Cage2VecEnv(NativeVecEnv):
         return infos
 
     def _frame(self, env: int) -> str | NDArray[np.uint8]:
-        truth, shown = read_truth(self._rows[env : env + 1]), int(self._rows[env, k.SHOWN])
+        truth, shown = read_truth(self._rows[env : env + 1]), self.shown(env)
         if self.render_mode == "rgb_array":
             return render.rgb(truth, shown, self.config.length, self.cell_px)
         return render.ansi(truth, shown, self.config.length)

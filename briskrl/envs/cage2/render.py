@@ -155,7 +155,7 @@ def rgb(truth: Truth, shown: int, length: int, unit: int = 16) -> NDArray[np.uin
     brush = _Brush(ImageDraw.Draw(image), unit)
     for zone, column in ZONES.items():
         brush.panel(0.5 + 13.2 * column, 2.2, 12.6, 19.4, zone)
-    blue, red = _last_targets(truth)
+    blue, red = last_targets(truth)
     for index, place in _places().items():
         _draw_host(brush, truth, shown, index, place, at_work=(index == blue, index == red))
     _draw_text(brush, truth, length)
@@ -231,7 +231,7 @@ def _draw_host(
             brush.disc(x + _BOX_W - 0.8 - 1.1 * at, y + 0.8, 0.45, color)
 
 
-def _last_targets(truth: Truth) -> tuple[int, int]:
+def last_targets(truth: Truth) -> tuple[int, int]:
     """Hosts that blue and red acted on in the last step; -1 for none."""
     action = int(truth.blue_action[0])
     blue = (action - 2) % s.NUM_HOSTS if action >= 2 else -1

@@ -89,7 +89,7 @@ def rgb(
         contour_min: Minutes between contours.
     """
     shape = scene.landscape.shape
-    ground = _ground(scene.landscape)
+    ground = ground_colors(scene.landscape)
     if burn_prob is not None:
         weight = np.clip(burn_prob.reshape(*shape, 1), 0, 1) * 0.85
         ground = ground * (1 - weight) + np.array(FIRE) * weight
@@ -164,7 +164,7 @@ def _front(scene: Scene) -> float:
     return float(scene.weather.duration_min.max()) / 12
 
 
-def _ground(landscape: Landscape) -> Reals:
+def ground_colors(landscape: Landscape) -> Reals:
     """Colors of the vegetation (H, W, 3), lit from the northwest."""
     colors = {
         code: PALETTE.get(family_of(code), WATER if code == 98 else BARE)

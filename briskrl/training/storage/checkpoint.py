@@ -367,6 +367,11 @@ def read_own_manifest(path: Path) -> Manifest:
     return manifest
 
 
+def step_of(name: str) -> int:
+    """The step in the name of a checkpoint."""
+    return _place(name)[0]
+
+
 def _place(name: str) -> tuple[int, int]:
     """The step in a checkpoint's name, and its number among those of the same step."""
     match = _FOLDER.fullmatch(name)

@@ -117,6 +117,23 @@ def read_policy(folder: Path, checkpoints: Path) -> tuple[PolicyFiles, bool]:
     )
 
 
+def read_checkpoint_policy(checkpoint: Path, folder: Path) -> PolicyFiles:
+    """The policy that a checkpoint holds.
+
+    Args:
+        checkpoint: The folder of the checkpoint.
+        folder: The policy of the run; its description completes checkpoints of older versions.
+
+    Raises:
+        RunFolderError: The checkpoint is missing or damaged.
+    """
+    try:
+        manifest = read_own_manifest(checkpoint)
+        return _read_saved(checkpoint, manifest, _model_digest(manifest), _read_written(folder))
+    except DamagedError as damage:
+        raise RunFolderError(f"The checkpoint {checkpoint.name} is damaged: {damage}.") from damage
+
+
 def is_written(folder: Path, manifest: Manifest) -> bool:
     """Whether `folder` holds the policy of the checkpoint with this manifest."""
     written, record = _read_written(folder), manifest.files.get(_MODEL_FILE)

@@ -1,1 +1,1 @@
-"""The agent plays: episodes of a policy, step by step."""
+"""Agents that play in the page: sessions in the server, and the player process of each."""

@@ -1,0 +1,1 @@
+"""The player process: loads a policy, plays its environment, and sends states as JSON."""
