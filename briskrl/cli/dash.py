@@ -7,7 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
-from briskrl.cli.flags import Parser
+from briskrl.cli.flags import TRUST, Parser
 from briskrl.core.errors import ConfigError, RunFolderError
 from briskrl.web.security import LOOPBACK
 from briskrl.web.server import Address, bind, serve
@@ -41,14 +41,14 @@ def run(argv: list[str]) -> int:
         if not args.no_browser:
             open_browser(address.url)
 
-    serve(roots, address, ready=ready)
+    serve(roots, address, ready=ready, trust=args.trust)
     return 0
 
 
 def _parser() -> Parser:
     parser = Parser("brisk dash", "Watch runs in the browser.", EXAMPLES)
     parser.usage = (
-        "brisk dash [RUNS_DIR] [--port PORT] [--host HOST] [--token TOKEN] [--no-browser]"
+        "brisk dash [RUNS_DIR] [--port PORT] [--host HOST] [--token TOKEN] [--no-browser] [--trust]"
     )
     parser.add_argument(
         "RUNS_DIR", nargs="?", help="folder of runs and sweeps, or one of them [runs and sweeps]"
@@ -61,6 +61,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("--token", help="password; made up if --host is another address")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--trust", action="store_true", help=f"to watch agents play: {TRUST}")
     return parser
 
 

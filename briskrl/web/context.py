@@ -10,9 +10,11 @@ from briskrl.web.run_index import RunIndex
 
 @dataclass(slots=True)
 class WebContext:
-    """The known runs, and what to do when the server stops."""
+    """The known runs, whether they are trusted, and what to do when the server stops."""
 
     index: RunIndex
+    trust: bool = False
+    """Import the modules that runs name, even if other users can change their folders."""
     closers: list[Callable[[], None]] = field(default_factory=list)
 
     def on_close(self, function: Callable[[], None]) -> None:

@@ -79,8 +79,20 @@ def _bind_error(host: str, port: int, error: OSError) -> BriskError:
     return ConfigError(f"Cannot listen on {host}: {error.strerror or error}.")
 
 
-def serve(roots: Sequence[Path], address: Address, *, ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM; `ready` is called when the page can be opened.
+def serve(
+    roots: Sequence[Path],
+    address: Address,
+    *,
+    ready: Callable[[], None],
+    trust: bool = False,
+) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        roots: Folders of runs.
+        address: Where to listen.
+        ready: Called when the page can be opened.
+        trust: See WebContext.
 
     Raises:
         ConfigError: The packages of the extra are missing.
@@ -102,7 +114,7 @@ def serve(roots: Sequence[Path], address: Address, *, ready: Callable[[], None])
             ready()
 
     config = uvicorn.Config(
-        build_app(WebContext(RunIndex(roots)), address.access),
+        build_app(WebContext(RunIndex(roots), trust=trust), address.access),
         log_level="critical",
         access_log=False,
         server_header=False,

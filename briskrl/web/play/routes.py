@@ -66,7 +66,7 @@ class Sessions:
         if not await to_thread.run_sync(list_policies, folder):
             raise PlayerError("no-policy", "This run has not saved a policy yet.")
         self._make_room()
-        session = Session(lambda ended: self._running.pop(ended.id, None))
+        session = Session(self._forget)
         self._running[session.id] = session
         await session.open(folder, trust=self._context.trust, policy=policy, **game)
         return json_response({"session": session.id})
@@ -95,6 +95,9 @@ class Sessions:
         for session in list(self._running.values()):
             session.kill()
         self._running.clear()
+
+    def _forget(self, ended: Session) -> None:
+        self._running.pop(ended.id, None)
 
     def _folder(self, request: Request) -> Path:
         folder = self._context.index.folder(request.query_params.get("run", ""))

@@ -55,9 +55,7 @@ class Session:
         self.id = secrets.token_urlsafe(18)
         self._on_end = on_end
         self._output = anonymous_file("brisk-player", 0)
-        self._process = ChildProcess(
-            PLAYER, environment=thread_limits(1), output=self._output
-        )
+        self._process = ChildProcess(PLAYER, environment=thread_limits(1), output=self._output)
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self._replies: dict[int, asyncio.Future[dict[str, Any]]] = {}

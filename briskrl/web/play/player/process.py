@@ -171,7 +171,8 @@ class Player:
     def _play_on(self) -> None:
         game = self._game
         assert game is not None
-        first, states = game.index + 1, []
+        first = game.index + 1
+        states: list[dict[str, JSON]] = []
         deadline = time.monotonic() + BATCH_S
         try:
             while self._has_work() and len(states) < BATCH_STATES and time.monotonic() < deadline:
