@@ -1,6 +1,6 @@
 """Routes of the play view, all under /api/play/.
 
-`policies` lists what a run has saved, `start` begins a session, `SESSION/events` streams its states,
+`policies` lists what a run has saved, `start` begins a session, `SESSION/events` streams its games,
 `SESSION/leave` ends it, and `SESSION/REQUEST` asks the player for something; see `requests`.
 """
 

@@ -76,7 +76,7 @@ export function create({ stage, side, request, timeline, changed, announce, setP
     panel(state) {
       const before = alone.totals[timeline.index];
       facts.show({
-        Step: `${state.step} of ${scene.length}`, Reward: (state.r ?? 0).toFixed(1), Total: (state.t ?? 0).toFixed(1),
+        Step: `${state.step}/${scene.length}`, Reward: (state.r ?? 0).toFixed(1), Total: (state.t ?? 0).toFixed(1),
         "Agent alone": before === undefined ? "-" : before.toFixed(1),
       });
       service.dataset.kind = state.service ? "good" : "bad";
@@ -151,6 +151,7 @@ function paint(surface, scene, boxes, state, view, part) {
   const { brush, colors } = surface;
   surface.clear();
   brush.textBaseline = "middle";
+  brush.textAlign = "left";
   for (const area of boxes.areas) {
     brush.fillStyle = colors.raised;
     roundRect(brush, area.x, area.y, area.width, area.height, 10);

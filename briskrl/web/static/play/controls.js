@@ -46,8 +46,8 @@ export class Controls {
       el("span", {}, names.split(" ").map((name) => el("kbd", {}, name)), ` ${what}`)));
     return el("div", { class: "card play-transport" },
       el("div", { class: "toolbar" }, this.playButton, this.stepButton, this.place, this.count,
-        el("label", { class: "speed-label" }, "Speed", this.speed, this.rate), el("label", {}, goesOn, "next game by itself")),
-      this.says, keys);
+        el("label", { class: "speed-label" }, "Speed", this.speed, this.rate), el("label", {}, goesOn, "next game by itself"), keys),
+      this.says);
   }
 
   /** What to begin: the policy, the seed and the number of the game. */

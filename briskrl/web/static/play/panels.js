@@ -33,6 +33,7 @@ export class Decision {
     text(this.title, TITLES[kind]);
     const pairs = state[kind].top || state[kind].map((number, action) => [action, number]);
     const numbers = pairs.map(([, number]) => number);
+    const most = kind === "probabilities" && state[kind].top ? Math.max(...numbers) : 1;
     const low = kind === "probabilities" ? 0 : Math.min(...numbers, kind === "mean" ? -1 : Infinity);
     const high = kind === "probabilities" ? 1 : Math.max(...numbers, kind === "mean" ? 1 : -Infinity);
     while (this.rows.length < pairs.length) this.rows.push(this.newRow());
@@ -44,9 +45,10 @@ export class Decision {
       const share = high > low ? 0.04 + (0.96 * (number - low)) / (high - low) : 0.5;
       text(row.name, actions[action] ?? `action ${action}`);
       text(row.number, kind === "probabilities" ? `${(100 * number).toFixed(1)} %` : number.toFixed(2));
-      row.bar.style.transform = `scaleX(${kind === "probabilities" ? number : share})`;
+      row.bar.style.transform = `scaleX(${kind === "probabilities" ? number / most : share})`;
       const chosen = kind === "mean" ? false : Array.isArray(state.next) ? state.next.includes(action) : state.next === action;
       row.element.classList.toggle("chosen", chosen);
+      row.element.title = actions[action] ?? "";
       row.element.onclick = onPick && (() => onPick(action));
       row.element.classList.toggle("pickable", Boolean(onPick));
     });

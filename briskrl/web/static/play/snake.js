@@ -203,12 +203,17 @@ function bodyPoints(body, coming, part, width) {
 function paintBody(brush, points, cell) {
   brush.lineCap = "round";
   brush.lineWidth = cell * 0.72;
+  const shade = (at) => `rgb(${NECK.map((level, part) => Math.round(mix(level, TAIL[part], at / points.length))).join(" ")})`;
   for (let at = points.length - 1; at > 0; at -= 1) {
-    const share = at / points.length;
-    brush.strokeStyle = `rgb(${NECK.map((level, part) => Math.round(mix(level, TAIL[part], share))).join(" ")})`;
+    const [x0, y0, x1, y1] = [...points[at], ...points[at - 1]].map((place) => place * cell);
+    // Both ends of a piece have the colors of its neighbors, so that no seams show.
+    const fade = brush.createLinearGradient(x0, y0, x1, y1);
+    fade.addColorStop(0, shade(at));
+    fade.addColorStop(1, shade(at - 1));
+    brush.strokeStyle = fade;
     brush.beginPath();
-    brush.moveTo(points[at][0] * cell, points[at][1] * cell);
-    brush.lineTo(points[at - 1][0] * cell, points[at - 1][1] * cell);
+    brush.moveTo(x0, y0);
+    brush.lineTo(x1, y1);
     brush.stroke();
   }
   paintHead(brush, points, cell);
