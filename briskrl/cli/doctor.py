@@ -31,6 +31,7 @@ Measure where the time of a training goes, and test which changes make it faster
 
 TARGET is an environment with any flags of `brisk train`, a config file, a run folder (its settings
 are trained in a temporary folder; the run itself is not touched), or `legacy`: a slow example loop.
+COMMAND is any training script of yours, which runs as it is: python train.py, -m package.train.
 
 The loop is observed first: phases by wall and CPU time, slow starts, memory. Then one setting at a
 time is changed (engine, threads, updates, environments, backend, batch size, logging, ...). Both
@@ -39,6 +40,7 @@ Findings state the measured gain; changes that do not help are listed as well.""
 
 EXAMPLES = """\
 examples:
+  brisk doctor -- python train_dqn.py --episodes 100
   brisk doctor snake --algo per-dqn --num-envs 64
   brisk doctor gym:CartPole-v1 --algo ppo --budget 60
   brisk doctor runs/NAME --html report.html
@@ -51,12 +53,15 @@ Ctrl-C prints the report of the results so far."""
 def run(argv: list[str]) -> int:
     """Examine a target and print the report."""
     parser = _parser()
-    wants_help = not argv or "-h" in argv or "--help" in argv
+    own, command = _split(argv)
+    wants_help = not argv or "-h" in own or "--help" in own
     if wants_help:
         print(parser.format_help().rstrip())
         return 0
-    args, flags = parser.parse_known_args(argv)
+    args, flags = parser.parse_known_args(own)
     _check(args)
+    if command is not None:
+        return _examine_script(command, args, flags)
     target, config = _make_target(args.TARGET, flags)
     report = _examine(target, args)
     if config is not None and (args.apply or args.apply_all) and not report.interrupted:
@@ -65,9 +70,41 @@ def run(argv: list[str]) -> int:
     return _print_report(report, args)
 
 
+def _split(argv: list[str]) -> tuple[list[str], list[str] | None]:
+    """Our own arguments, and the command after `--`."""
+    if "--" not in argv:
+        return argv, None
+    at = argv.index("--")
+    return argv[:at], argv[at + 1 :]
+
+
+def _examine_script(command: list[str], args: argparse.Namespace, flags: list[str]) -> int:
+    """Examine a script; its own exit code is ours if it failed by itself."""
+    from briskrl.cli.doctor_script import examine_script
+
+    unused = [args.TARGET] if args.TARGET is not None else flags
+    if unused:
+        raise ConfigError(f"{unused[0]!r} is no option for a script; its own follow after --.")
+    if args.apply or args.apply_all or args.profile:
+        raise ConfigError("--apply, --apply-all and --profile need a training of briskrl.")
+    progress = _Progress()
+    try:
+        report = examine_script(command, args, progress)
+    finally:
+        progress.close()
+    code = _print_report(report, args)
+    script = report.script
+    if script is None or script.stopped or not script.exit_code:
+        return code
+    return script.exit_code if script.exit_code > 0 else 128 - script.exit_code
+
+
 def _parser() -> Parser:
     parser = Parser("brisk doctor", HELP, EXAMPLES)
-    parser.usage = "brisk doctor TARGET [options of brisk train] [options]"
+    parser.usage = (
+        "brisk doctor TARGET [options of brisk train] [options]\n"
+        "       brisk doctor [options] -- COMMAND"
+    )
     parser.add_argument("TARGET", nargs="?", help="environment, run folder, config file or legacy")
     parser.add_argument(
         "--budget", type=float, default=120.0, metavar="SECONDS", help="time budget [default: 120]"
@@ -96,6 +133,13 @@ def _parser() -> Parser:
         metavar="FILE",
         default="doctor.toml",
         help="config to write [default: doctor.toml]",
+    )
+    parser.add_argument(
+        "--phase",
+        action="append",
+        default=[],
+        metavar="NAME=FUNCTION",
+        help="for scripts: count a function as a phase (store=buffer.ReplayBuffer.add)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
     return parser

@@ -67,7 +67,7 @@ class Observation:
         the loop was runnable but not running.
         """
         contention = self._contention
-        own = {row.name: row.cpu_s + _waited(row, contention) for row in self.phases}
+        own = {row.name: (row.cpu_s or 0.0) + _waited(row, contention) for row in self.phases}
         return own.get(name, 0.0) / max(1e-12, sum(own.values()))
 
     def share_range(self, *names: str) -> tuple[float, float]:
@@ -245,8 +245,9 @@ def _phase_rows(by_wall: _Tally, by_cpu: _Tally) -> tuple[tuple[PhaseRow, ...], 
 
 def _waited(row: PhaseRow, contention: float) -> float:
     """Seconds of a phase spent neither computing nor queued for a core."""
-    waited = row.wall_s - row.cpu_s * contention
-    return waited if waited > WAITING * row.wall_s else 0.0
+    wall_s = row.wall_s or 0.0
+    waited = wall_s - (row.cpu_s or 0.0) * contention
+    return waited if waited > WAITING * wall_s else 0.0
 
 
 def write_calls(process: psutil.Process) -> int | None:

@@ -48,7 +48,7 @@ SKIPPED = {
     "cleanrl.md": 1,
     "clusters.md": 4,
     "compare.md": 1,
-    "doctor.md": 1,
+    "doctor.md": 2,
     "gymnasium.md": 1,
     "own-algorithm.md": 1,
     "own-script.md": 2,

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from briskrl.doctor.observation import Observation
 from briskrl.doctor.paired_turns import Comparison, Loop
-from briskrl.doctor.report.records import Outcome
+from briskrl.doctor.report.records import Gain, Outcome, Verdict
 
 WORTH = 1.05
 """Gain that justifies a change of settings without an effect on learning."""
@@ -88,30 +88,30 @@ def outcome(experiment: Experiment, comparison: Comparison | None) -> Outcome:
     if comparison is None:
         return missing(experiment, "one turn takes too long for this budget; increase --budget")
     gain = comparison.gain
-    if gain.low > 1.02:
-        verdict = "helps"
-        answer = f"yes: {gain.factor:.2f} times as fast"
-    elif gain.high < 0.98:
-        verdict = "hurts"
-        answer = f"no: {gain.factor:.2f} times as fast"
-    elif gain.low > 0.93 and gain.high < 1.07:
-        verdict = "no difference"
-        answer = "no measurable difference"
-    else:
-        verdict = "unclear"
-        answer = "unclear: the difference is within measurement noise"
+    verdict, answer = verdict_of(gain)
     context = f"; {experiment.context}" if experiment.context else ""
     return Outcome(
         name=experiment.name,
         question=experiment.question,
         change=experiment.change,
-        verdict=verdict,  # type: ignore[arg-type]
+        verdict=verdict,
         answer=answer + context,
         alters_learning=experiment.alters,
         gain=gain,
         cpu_gain=comparison.cpu_gain,
         pairs=comparison.pairs,
     )
+
+
+def verdict_of(gain: Gain) -> tuple[Verdict, str]:
+    """Whether a change helps, and the sentence for it."""
+    if gain.low > 1.02:
+        return "helps", f"yes: {gain.factor:.2f} times as fast"
+    if gain.high < 0.98:
+        return "hurts", f"no: {gain.factor:.2f} times as fast"
+    if gain.low > 0.93 and gain.high < 1.07:
+        return "no difference", "no measurable difference"
+    return "unclear", "unclear: the difference is within measurement noise"
 
 
 def missing(experiment: Experiment | Skipped, why: str) -> Outcome:

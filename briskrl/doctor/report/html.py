@@ -40,6 +40,9 @@ def as_html(report: Report) -> str:
 def _sections(report: Report) -> Iterator[str]:
     answers = phrases.answers(report)
     yield _head(report)
+    yield from _lines(phrases.COUNTERS, phrases.counters(report))
+    if report.script is not None:
+        yield from _lines(phrases.SUSPICIOUS, report.script.warnings)
     yield from _phases(report)
     yield from _findings(report)
     yield from _plots(report)
@@ -47,13 +50,19 @@ def _sections(report: Report) -> Iterator[str]:
     yield from _outcomes(phrases.NO_GAIN, answers.no_gain)
     yield from _outcomes(phrases.MISSING, answers.missing)
     yield from _outcomes(phrases.NOT_APPLICABLE, answers.not_applicable)
-    if report.notes:
-        yield section(phrases.NOTES, list_of("ul", [escape_text(note) for note in report.notes]))
+    if report.script is not None:
+        yield from _lines(phrases.UNSEEN, report.script.unseen)
+    yield from _lines(phrases.NOTES, report.notes)
     if report.proof is not None:
         yield from _outcomes(phrases.VERIFICATION, [report.proof])
     if report.profile is not None:
         yield section(f"{phrases.PROFILE} by {report.profile['kind']}", *_profile(report.profile))
     yield element("footer", escape_text(f"briskrl {report.version}"))
+
+
+def _lines(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield section(title, list_of("ul", [escape_text(line) for line in lines]))
 
 
 def _head(report: Report) -> str:
@@ -70,7 +79,7 @@ def _head(report: Report) -> str:
 def _phases(report: Report) -> Iterator[str]:
     if not report.phases:
         return
-    rows = [PhaseBar(row.name, row.wall_s, row.cpu_s) for row in report.phases]
+    rows = [PhaseBar(row.name, row.wall_s or 0.0, row.cpu_s or 0.0) for row in report.phases]
     legend = 'Seconds per million transitions: <b class="wall">wall</b> and <b class="cpu">CPU</b>'
     covered = f"The named phases cover {100 * report.coverage:.1f}% of the wall time."
     table = table_of(
@@ -89,8 +98,8 @@ def _phase(row: PhaseRow) -> tuple[str, ...]:
     return (
         row.name,
         format_percent(row.share),
-        format_figures(row.wall_s),
-        format_figures(row.cpu_s),
+        phrases.figures(row.wall_s),
+        phrases.figures(row.cpu_s),
         f"{row.calls:,}" if row.calls else "-",
         format_figures(row.p50_us) if row.calls else "-",
         format_figures(row.p95_us) if row.calls else "-",
@@ -109,6 +118,9 @@ def _findings(report: Report) -> Iterator[str]:
 
 def _finding(finding: Finding) -> Iterator[str]:
     yield element("h3", escape_text(finding.title))
+    if finding.location:
+        yield element("p", escape_text(finding.location))
+        yield element("pre", escape_text(finding.source))
     if finding.evidence:
         yield list_of("ul", [escape_text(line) for line in finding.evidence])
     lines = (
@@ -123,6 +135,8 @@ def _finding(finding: Finding) -> Iterator[str]:
             for name, text in lines
         ),
     )
+    if finding.fix:
+        yield element("pre", escape_text(finding.fix))
 
 
 def _plots(report: Report) -> Iterator[str]:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from math import isfinite
 
 from briskrl.core.format import format_count, format_duration, format_figures, format_percent
-from briskrl.doctor.report.records import Finding, Gain, Outcome, Report, Speed
+from briskrl.doctor.report.records import (
+    Finding,
+    Gain,
+    Outcome,
+    Report,
+    ScriptFacts,
+    Speed,
+)
 
 COMPLETE = 0.98
 """Share of the time that the phases should cover."""
@@ -18,6 +25,9 @@ NO_GAIN = "Tested, does not help"
 MISSING = "Not tested"
 NOT_APPLICABLE = "Not applicable"
 NOTES = "Notes"
+COUNTERS = "What the script did"
+SUSPICIOUS = "Probably mistakes"
+UNSEEN = "Not seen"
 VERIFICATION = "Verification"
 PROFILE = "Profile"
 
@@ -33,6 +43,32 @@ class Answers:
     """Experiments that apply but were not run."""
     not_applicable: tuple[Outcome, ...]
     """Experiments that do not apply to this target."""
+
+
+def counters(report: Report) -> list[str]:
+    """Figures of an examined script, one per line."""
+    script = report.script
+    if script is None:
+        return []
+    lines = [f"{name}: {text}" for name, text in script.counters]
+    if script.stopped:
+        lines.append("end: stopped by the doctor when it had seen enough")
+    elif script.exit_code is not None:
+        lines.append(f"end: by itself, exit code {script.exit_code}")
+    return [*lines, f"watching: {_watching(script)}"]
+
+
+def _watching(script: ScriptFacts) -> str:
+    counting = f"counting takes {format_percent(script.counting)} of the time"
+    gain = script.watching
+    if gain is None:
+        return f"{counting}; the rest was not measured"
+    return f"{times(gain)} without ticks, in alternating turns; {counting}"
+
+
+def figures(value: float | None) -> str:
+    """A figure, or a dash if it is unknown."""
+    return "-" if value is None else format_figures(value)
 
 
 def answers(report: Report) -> Answers:
@@ -116,7 +152,7 @@ def warnings(report: Report) -> list[str]:
             "absolute speeds are too low. Ratios are measured in alternating turns and remain "
             "valid, with wider intervals."
         )
-    if report.phases and report.coverage < COMPLETE:
+    if report.phases and report.coverage < COMPLETE and report.script is None:
         found.append(
             f"The phases are incomplete: they cover {format_percent(report.coverage)} of the time. "
             "Put the remaining code into phases of its own."

@@ -25,12 +25,12 @@ class PhaseRow:
     name: str
     share: float
     """Share of the wall time."""
-    wall_s: float
-    """Seconds per million transitions."""
-    cpu_s: float
-    """CPU seconds of all threads per million transitions."""
+    wall_s: float | None
+    """Seconds per million transitions; None if no transitions were counted."""
+    cpu_s: float | None
+    """CPU seconds of all threads per million transitions; None if it was not measured."""
     calls: int
-    """Calls per million transitions."""
+    """Calls per million transitions; 0 if they were not counted."""
     p50_us: float
     p95_us: float
 
@@ -88,6 +88,12 @@ class Finding:
     """Causes to fix first for this gain; empty if none."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Settings to change, by dotted name."""
+    location: str = ""
+    """File and lines: `train_dqn.py:350-357`; empty if the cause has no place in the code."""
+    source: str = ""
+    """These lines."""
+    fix: str = ""
+    """A few lines of code that make the change; empty if they depend too much on the script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,30 @@ class Speed:
     episodes: int | None
     machine_fraction: float | None
     """Arithmetic per CPU second over the measured peak of this machine; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptFacts:
+    """What is known about an examined script besides its speed."""
+
+    argv: tuple[str, ...]
+    python: str
+    """Version of the interpreter."""
+    exit_code: int | None
+    stopped: bool
+    """Whether the doctor ended the script."""
+    counters: tuple[tuple[str, str], ...]
+    """Figures by name: steps, episodes, batch size, threads, memory, ..."""
+    warnings: tuple[str, ...]
+    """Patterns that are probably mistakes."""
+    unseen: tuple[str, ...]
+    """What the doctor could not see."""
+    start_s: float | None
+    """Seconds before the first environment step."""
+    watching: Gain | None
+    """Speed without the watcher over the speed with it."""
+    counting: float
+    """Share of the time that counting takes; it goes on while the rest is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +160,8 @@ class Report:
     """Cores available to the process."""
     proof: Outcome | None = None
     profile: dict[str, Any] | None = None
+    script: ScriptFacts | None = None
+    """Only of examined scripts."""
 
     def as_json(self) -> dict[str, Any]:
         """The report as plain data; the sentence of an outcome has the key `told`."""

@@ -20,12 +20,15 @@ def describe(report: Report) -> str:
     answers = phrases.answers(report)
     parts = [
         _head(report),
+        _listed(phrases.COUNTERS, phrases.counters(report)),
+        _listed(phrases.SUSPICIOUS, () if report.script is None else report.script.warnings),
         _phases(report),
         _findings(report),
         _outcomes(phrases.TRADE_OFFS, answers.trade_offs),
         _outcomes(phrases.NO_GAIN, answers.no_gain),
         _listed(phrases.MISSING, [_reason(outcome) for outcome in answers.missing]),
         _listed(phrases.NOT_APPLICABLE, [_reason(outcome) for outcome in answers.not_applicable]),
+        _listed(phrases.UNSEEN, () if report.script is None else report.script.unseen),
         _listed(phrases.NOTES, report.notes),
         _proof(report.proof),
         _profile(report.profile),
@@ -59,8 +62,8 @@ def _phase(row: PhaseRow) -> tuple[str, ...]:
         _cut(row.name, 12),
         format_percent(row.share),
         "#" * round(BAR * min(1.0, row.share)),
-        format_figures(row.wall_s),
-        format_figures(row.cpu_s),
+        phrases.figures(row.wall_s),
+        phrases.figures(row.cpu_s),
         f"{row.calls:,}" if row.calls else "-",
         format_figures(row.p50_us) if row.calls else "-",
         format_figures(row.p95_us) if row.calls else "-",
@@ -78,11 +81,21 @@ def _findings(report: Report) -> str:
 
 def _finding(number: int, finding: Finding) -> Iterator[str]:
     yield from _wrapped(finding.title, f"  {number}. ", "     ")
+    if finding.location:
+        yield from _wrapped(finding.location, "     at      ", " " * 13)
+        yield from _code(finding.source)
     for line in finding.evidence:
         yield from _wrapped(line, "     seen    ", " " * 13)
     yield from _wrapped(finding.advice, "     change  ", " " * 13)
+    yield from _code(finding.fix)
     yield from _wrapped(phrases.describe_gain(finding), "     gain    ", " " * 13)
     yield from _wrapped(phrases.describe_cost(finding.alters_learning), "     costs   ", " " * 13)
+
+
+def _code(text: str) -> Iterator[str]:
+    """Lines of code, indented and cut to the width of the report."""
+    for line in text.splitlines():
+        yield f"               {_cut(line, WIDTH - 15)}".rstrip()
 
 
 def _outcomes(title: str, outcomes: Sequence[Outcome]) -> str:

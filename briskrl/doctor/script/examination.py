@@ -1,0 +1,181 @@
+"""Examine a script: run it, observe it, change settings in turns, report findings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from briskrl import __version__
+from briskrl.core.cpu import usable_cores
+from briskrl.core.errors import BriskError
+from briskrl.doctor.examination import ProgressCallback
+from briskrl.doctor.findings import rank
+from briskrl.doctor.report.records import Finding, Gain, Outcome, Report, ScriptFacts
+from briskrl.doctor.script.command import Command
+from briskrl.doctor.script.counters import counters, unseen
+from briskrl.doctor.script.experiments import planned_experiments, result_of, to_outcome
+from briskrl.doctor.script.observed import Observed, observe
+from briskrl.doctor.script.phases import PhaseMap, Rule
+from briskrl.doctor.script.process import ScriptProcess
+from briskrl.doctor.script.source import Sources
+from briskrl.doctor.script.turns import Alternation
+
+OBSERVE_SHARE, LEAST_OBSERVED_S = 0.3, 4.0
+"""Share of the budget for observation after the first step, and its shortest length."""
+RESERVE_S = 2.5
+"""Seconds of the budget that are kept for ending the script and writing the report."""
+EXPERIMENT_S = (2.0, 15.0)
+"""Shortest and longest time for one experiment."""
+
+
+@dataclass(slots=True)
+class ScriptExamination:
+    """The examination of one script within one budget."""
+
+    command: Command
+    budget_s: float
+    rules: Sequence[Rule] = ()
+    stdout: int | None = None
+    progress: ProgressCallback = lambda doing, done: None
+    stops: Callable[[], bool] = lambda: False
+    _start: float = field(default_factory=perf_counter)
+    _sources: Sources = field(default_factory=Sources)
+    _interrupted: bool = False
+    _outcomes: list[Outcome] = field(default_factory=list)
+    _findings: list[Finding] = field(default_factory=list)
+    _notes: list[str] = field(default_factory=list)
+    _watching: Gain | None = None
+
+    def run(self) -> Report:
+        """Run the script and examine it; Ctrl-C and `stops` end both early.
+
+        Raises:
+            BriskError: The script ran without the watcher, or failed before anything was seen.
+        """
+        process = ScriptProcess(self.command, stdout=self.stdout)
+        try:
+            try:
+                self._examine(process)
+            except KeyboardInterrupt:
+                self._interrupted = True
+            self._report_progress("ending the script", raises=False)
+            process.stop()
+            return self._report(process)
+        finally:
+            process.close()
+
+    def _examine(self, process: ScriptProcess) -> None:
+        self._report_progress("waiting for the first environment step")
+        if not self._wait(process, lambda: bool(process.recording.started_steps), self._left()):
+            return
+        self._report_progress("observing")
+        began, seconds = perf_counter(), max(LEAST_OBSERVED_S, OBSERVE_SHARE * self.budget_s)
+        self._wait(process, lambda: perf_counter() - began > seconds, self._left())
+        self._experiment(process)
+        self._report_progress("observing its age")
+        self._wait(process, lambda: False, self._left())
+
+    def _wait(self, process: ScriptProcess, is_done: Callable[[], bool], seconds: float) -> bool:
+        """Let the script run until something is true; false if it ended or time is over."""
+        end = perf_counter() + seconds
+        while perf_counter() < end:
+            if process.wait(min(0.1, max(0.0, end - perf_counter()))):
+                return is_done()
+            if self.stops():
+                raise KeyboardInterrupt
+            if is_done():
+                return True
+        return False
+
+    def _experiment(self, process: ScriptProcess) -> None:
+        seen = self._observe(process)
+        planned = planned_experiments(seen)
+        for position, item in enumerate(planned):
+            left = self._left() * 0.8
+            if process.exit_code is not None or left < EXPERIMENT_S[0]:
+                why = "the script had ended" if process.exit_code is not None else TOO_SHORT
+                self._outcomes += [to_outcome(rest, None, why) for rest in planned[position:]]
+                return
+            fair = left / (len(planned) - position)
+            self._report_progress(item.question)
+            turns = Alternation(
+                process, item.switch, item.value, by_wall=item.by_wall, stops=self.stops
+            )
+            answer = turns.run(min(EXPERIMENT_S[1], max(EXPERIMENT_S[0], fair)))
+            if self.stops():
+                raise KeyboardInterrupt
+            if item.switch == "unwatched":
+                self._watching = answer.gain
+                continue
+            found = to_outcome(item, answer, answer.why)
+            self._outcomes.append(found)
+            self._findings += result_of(item, found, seen)
+
+    def _observe(self, process: ScriptProcess) -> Observed:
+        with process.lock:
+            return observe(process.recording, PhaseMap(self._sources, self.rules))
+
+    def _left(self) -> float:
+        return self.budget_s - RESERVE_S - (perf_counter() - self._start)
+
+    def _report_progress(self, doing: str, *, raises: bool = True) -> None:
+        if raises and self.stops():
+            raise KeyboardInterrupt
+        done = (perf_counter() - self._start) / self.budget_s
+        self.progress(doing, min(1.0, done))
+
+    def _report(self, process: ScriptProcess) -> Report:
+        if not process.is_watched:
+            raise BriskError(_why_unwatched(process))
+        seen = self._observe(process)
+        return Report(
+            target=" ".join(self.command.argv[self.command.first_flag - 1 :]),
+            version=__version__,
+            budget_s=self.budget_s,
+            took_s=perf_counter() - self._start,
+            load=os.getloadavg()[0],
+            speed=seen.speed(),
+            coverage=seen.coverage,
+            phases=seen.phases(),
+            findings=rank(self._findings),
+            outcomes=tuple(self._outcomes),
+            notes=tuple(self._notes),
+            history=seen.moments(),
+            interrupted=self._interrupted,
+            cores=usable_cores(),
+            script=self._facts(process, seen),
+        )
+
+    def _facts(self, process: ScriptProcess, seen: Observed) -> ScriptFacts:
+        recording = process.recording
+        hello = recording.hello
+        assert hello is not None
+        first = next((w for w in recording.windows if w.end.steps), None)
+        return ScriptFacts(
+            argv=self.command.argv,
+            python=hello["python"],
+            exit_code=process.exit_code,
+            stopped=process.stopped,
+            counters=tuple(counters(seen, threads=process.threads, workers=process.workers)),
+            warnings=(),
+            unseen=tuple(unseen(seen, recording)),
+            start_s=None if first is None else first.end.wall_s - float(hello["t"]),
+            watching=self._watching,
+            counting=seen.counting,
+        )
+
+
+TOO_SHORT = "the budget is used up; increase --budget"
+
+
+def _why_unwatched(process: ScriptProcess) -> str:
+    if process.failure:
+        return f"The watcher could not start in the script: {process.failure}."
+    code = process.exit_code
+    end = "was ended by the doctor" if process.stopped else f"ended with exit code {code}"
+    return (
+        f"The command {end} and no Python of it loaded the watcher. Name the script itself: "
+        "brisk doctor -- python train.py"
+    )

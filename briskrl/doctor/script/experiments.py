@@ -1,0 +1,138 @@
+"""Settings to change while a script runs, and what a gain means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from briskrl.core.cpu import usable_cores
+from briskrl.doctor.experiments.base import WORTH, WORTH_A_CORE, verdict_of
+from briskrl.doctor.findings import CERTAIN, TITLES
+from briskrl.doctor.report.records import Finding, Outcome, Verdict
+from briskrl.doctor.script.observed import Observed
+from briskrl.doctor.script.turns import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptExperiment:
+    """One change to a running script."""
+
+    name: str
+    question: str
+    cause: str
+    change: str
+    """What to change in the script."""
+    switch: str
+    """Setting that the watcher knows."""
+    value: Any = None
+    alters: str = ""
+    """Effect on learning; empty if there is none."""
+    worth: float | None = WORTH
+    """Gain from which it is a finding; None if it only answers a question."""
+    by_wall: bool = False
+    """Whether waiting for a core is part of the answer."""
+    context: str = ""
+    fix: str = ""
+
+
+WATCHING = ScriptExperiment(
+    "watching", "What does watching cost?", "watching", "", "unwatched", worth=None
+)
+
+
+def planned_experiments(seen: Observed) -> list[ScriptExperiment]:
+    """Experiments that apply to a script, the most important first."""
+    return [WATCHING, *_torch(seen), *_python(seen)]
+
+
+def _torch(seen: Observed) -> Iterator[ScriptExperiment]:
+    now = seen.state.get("torch_threads")
+    if not isinstance(now, int):
+        return
+    cores = usable_cores()
+    for count in sorted({1, cores} - {now}):
+        yield ScriptExperiment(
+            name=f"torch threads {count}",
+            question=f"Would {count} torch thread{'s' * (count > 1)} be faster than {now}?",
+            cause="threads",
+            change=f"torch.set_num_threads({count})",
+            switch="threads",
+            value=count,
+            worth=WORTH_A_CORE if count > now else WORTH,
+            context=f"{now} threads on {cores} cores",
+            fix=f"torch.set_num_threads({count})  # right after `import torch`",
+        )
+    yield ScriptExperiment(
+        name="denormals",
+        question="Are denormal numbers slowing it down?",
+        cause="denormals",
+        change="torch.set_flush_denormal(True)",
+        switch="denormals",
+        fix="torch.set_flush_denormal(True)  # right after `import torch`",
+    )
+
+
+def _python(seen: Observed) -> Iterator[ScriptExperiment]:
+    if seen.share("log", "save") > 0.01:
+        yield ScriptExperiment(
+            name="records put off",
+            question="Do prints and log calls take time?",
+            cause="log",
+            change="print and log less often",
+            switch="records",
+        )
+    yield ScriptExperiment(
+        name="garbage collector off",
+        question="Does garbage collection take time?",
+        cause="garbage",
+        change="gc.freeze() after setup, or fewer new objects per step",
+        switch="gc",
+        fix="import gc\n\ngc.freeze()  # before the loop: what exists by then is not scanned again",
+    )
+
+
+def to_outcome(experiment: ScriptExperiment, answer: Answer | None, why: str = "") -> Outcome:
+    """The result of an experiment, in figures and in a sentence."""
+    gain = None if answer is None else answer.gain
+    missing: tuple[Verdict, str] = ("missing", why or TOO_FEW)
+    verdict, text = missing if gain is None else verdict_of(gain)
+    context = f"; {experiment.context}" if experiment.context and gain is not None else ""
+    return Outcome(
+        name=experiment.name,
+        question=experiment.question,
+        change=experiment.change,
+        verdict=verdict,
+        answer=text + context,
+        alters_learning=experiment.alters,
+        gain=gain,
+        pairs=0 if answer is None else answer.pairs,
+    )
+
+
+TOO_FEW = "too few turns for an answer; increase --budget"
+
+
+def result_of(experiment: ScriptExperiment, found: Outcome, seen: Observed) -> list[Finding]:
+    """The finding that an experiment shows, if its gain is certain and worth it."""
+    gain = found.gain
+    if gain is None or experiment.worth is None or gain.factor < experiment.worth:
+        return []
+    if gain.low < 1 + CERTAIN * (gain.factor - 1):
+        return []
+    measured = (
+        f"{experiment.change}: {gain.factor:.2f} times as fast "
+        f"({gain.low:.2f} to {gain.high:.2f}, {found.pairs} pairs of turns)"
+    )
+    return [
+        Finding(
+            cause=experiment.cause,
+            title=TITLES.get(experiment.cause, experiment.cause),
+            evidence=(*([experiment.context] if experiment.context else []), measured),
+            advice=experiment.change,
+            gain=gain,
+            basis="measured",
+            alters_learning=experiment.alters,
+            fix=experiment.fix,
+        )
+    ]

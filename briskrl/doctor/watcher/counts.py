@@ -1,0 +1,42 @@
+"""What the watcher counts; plain attributes, because they change at every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Counts:
+    """Counters since the start of the script."""
+
+    __slots__ = (
+        "calls",
+        "episodes",
+        "gc_s",
+        "gc_start",
+        "gc_times",
+        "num_envs",
+        "resets",
+        "steps",
+        "truncated",
+        "updates",
+    )
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """Calls of the outermost `step`."""
+        self.steps = 0
+        """Transitions."""
+        self.episodes = 0
+        self.truncated = 0
+        """Episodes that a time limit ended."""
+        self.resets = 0
+        self.updates = 0
+        """Steps of optimizers."""
+        self.num_envs = 0
+        self.gc_s = 0.0
+        self.gc_start = 0.0
+        self.gc_times = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """All counters by name."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "gc_start"}

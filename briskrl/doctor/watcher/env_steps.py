@@ -1,0 +1,171 @@
+"""Count environment steps: whatever class has a `step` that returns an observation and a reward.
+
+Wrappers call the step of what they wrap, and vector environments that of their members; only the
+outermost call counts. A class whose step turns out to return something else is left alone again, as
+is one that is only ever called from within another.
+"""
+
+from __future__ import annotations
+
+import functools
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from .counts import Counts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INNER, CALLS = 500, 200
+"""Inner calls after which a class is left alone, and calls to measure the cost of a hook."""
+NOT_ENVS = ("zero_grad", "get_last_lr", "update_parameters")
+"""Attributes of optimizers, modules, and schedules, which have a `step`, too."""
+STEPS = ("step", "recv")
+
+
+class EnvSteps:
+    """Hooks of all classes that may be environments.
+
+    Args:
+        counts: Where steps and episodes are counted.
+    """
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._hooked: set[Any] = set()
+        self._inside = False
+        self.before_call: Callable[[], None] | None = None
+        """Called before every outermost step while it is set."""
+
+    def watch_base(self, base: Any) -> None:
+        """Hook a base class of environments with all its present and future subclasses."""
+        if base in self._hooked:
+            return
+        self._hooked.add(base)
+        self._watch_tree(base)
+        watch = self.watch_class
+
+        def init_subclass(cls: Any, /, **options: Any) -> None:
+            super(base, cls).__init_subclass__(**options)
+            watch(cls)
+
+        if "__init_subclass__" not in vars(base):
+            base.__init_subclass__ = classmethod(init_subclass)
+
+    def _watch_tree(self, cls: Any) -> None:
+        self.watch_class(cls)
+        for subclass in type.__subclasses__(cls):
+            self._watch_tree(subclass)
+
+    def watch_class(self, cls: Any, *names: str) -> None:
+        """Hook the methods of a class that advance an environment."""
+        if any(hasattr(cls, name) for name in NOT_ENVS):
+            return
+        for name in names or STEPS[:1]:
+            method = vars(cls).get(name)
+            if not callable(method) or (cls, name) in self._hooked:
+                continue
+            self._hooked.add((cls, name))
+            setattr(cls, name, self._counted(cls, name, method))
+        reset = vars(cls).get("reset")
+        if callable(reset) and (cls, "reset") not in self._hooked:
+            self._hooked.add((cls, "reset"))
+            cls.reset = self._reset(reset)
+
+    def cost_s(self) -> float:
+        """Seconds that counting adds to a step, measured on an empty one."""
+
+        class Empty:
+            def step(self) -> tuple[int, float, bool, bool, None]:
+                return 0, 0.0, False, False, None
+
+        hooks, empty = EnvSteps(Counts()), Empty()
+        plain = _time(empty.step)
+        hooks.watch_class(Empty)
+        return max(0.0, _time(empty.step) - plain)
+
+    def _reset(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def reset(*args: Any, **options: Any) -> Any:
+            if self._inside:
+                return original(*args, **options)
+            self._inside = True
+            try:
+                result = original(*args, **options)
+            finally:
+                self._inside = False
+            self._counts.resets += 1
+            return result
+
+        return reset
+
+    def _counted(self, cls: Any, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        count, inner, is_env = self._count, 0, False
+
+        @functools.wraps(original)
+        def step(*args: Any, **options: Any) -> Any:
+            nonlocal inner, is_env
+            if self._inside:
+                inner += 1
+                if inner == INNER and not is_env:
+                    setattr(cls, name, original)
+                return original(*args, **options)
+            if self.before_call is not None:
+                self.before_call()
+            self._inside = True
+            try:
+                result = original(*args, **options)
+            finally:
+                self._inside = False
+            if count(result):
+                is_env = True
+            elif not is_env:
+                setattr(cls, name, original)
+            return result
+
+        return step
+
+    def _count(self, result: Any) -> bool:
+        """Count what a step returned; false if it is not the result of an environment."""
+        if type(result) is not tuple or not 3 <= len(result) <= 6:
+            return False
+        counts, ended = self._counts, result[2]
+        cut = result[3] if len(result) >= 5 else False
+        counts.calls += 1
+        if ended is False and cut is False:
+            counts.steps += 1
+            return True
+        try:
+            return self._count_ends(result[1], ended, cut)
+        except Exception:  # Objects of any kind may come from a step.
+            return False
+
+    def _count_ends(self, reward: Any, ended: Any, cut: Any) -> bool:
+        counts = self._counts
+        shape = getattr(ended, "shape", None)
+        num_envs = shape[0] if shape else len(ended) if isinstance(ended, (list, tuple)) else 0
+        if not num_envs:
+            if not isinstance(ended, (bool, int, float)) and shape != ():
+                return False
+            counts.steps += 1
+            counts.episodes += bool(ended) or bool(cut)
+            counts.truncated += bool(cut) and not bool(ended)
+            return True
+        counts.num_envs = num_envs
+        counts.steps += num_envs
+        ends = sum(ended) if isinstance(ended, (list, tuple)) else ended.sum()
+        cuts = 0 if cut is False else sum(cut) if isinstance(cut, (list, tuple)) else cut.sum()
+        counts.episodes += int(ends) + int(cuts)
+        counts.truncated += int(cuts)
+        return True
+
+
+def _time(call: Callable[[], Any]) -> float:
+    """Seconds per call, the best of a few short series."""
+    best = 1.0
+    for _ in range(5):
+        begin = perf_counter()
+        for _ in range(CALLS):
+            call()
+        best = min(best, (perf_counter() - begin) / CALLS)
+    return best

@@ -1,0 +1,169 @@
+"""Start the watcher in this process; everything it does happens at the doctor's ticks."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import signal
+import sys
+from time import perf_counter
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from .channel import Channel
+from .clocks import read_clocks
+from .counts import Counts
+from .discovery import Discovery
+from .env_steps import EnvSteps
+from .forward_passes import ForwardPasses
+from .patches import Patches
+from .stacks import Stacks
+from .turns import Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TICK_S = 0.005
+"""Mean time between two ticks; the doctor sends them."""
+FLUSH_S = 0.2
+
+
+class Watcher:
+    """Everything the watcher knows about this process.
+
+    Args:
+        channel: The connection to the doctor.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._counts = Counts()
+        self._stacks = Stacks()
+        self._forward = ForwardPasses()
+        self._env_steps = EnvSteps(self._counts)
+        self._discovery = Discovery(self._counts, self._stacks, self._env_steps, self._forward)
+        self._turns = Turns(self._counts, self._env_steps, channel.send)
+        self._patches = Patches()
+        self._pid = os.getpid()
+        self._busy = False
+        self._last = self._flushed = perf_counter()
+        self._started_learning = False
+        self._spent_s = 0.0
+        self._hook_s = self._env_steps.cost_s()
+
+    def begin(self) -> None:
+        """Take ticks from now on."""
+        signal.signal(signal.SIGPROF, self._tick)
+        signal.siginterrupt(signal.SIGPROF, False)
+        gc.callbacks.append(self._see_collection)
+        atexit.register(self.end)
+        self._patches.wrap(os, "_exit", self._ending)
+        for name in ("execv", "execve"):
+            self._patches.wrap(os, name, self._ending)
+        self._patches.wrap(signal, "signal", self._watching_handlers)
+        hello = {"hello": self._pid, "python": sys.version.split()[0], "exe": sys.executable}
+        self._channel.send([{**hello, "argv": sys.argv, **read_clocks()}])
+
+    def end(self) -> None:
+        """Ignore further ticks and write what is left."""
+        if os.getpid() != self._pid or self._pid == 0:
+            return
+        signal.signal(signal.SIGPROF, signal.SIG_IGN)
+        self._turns.revert()
+        self._flush(perf_counter())
+        self._channel.send([{"bye": self._pid, **read_clocks()}])
+        self._pid = 0
+
+    def _tick(self, signum: int, frame: FrameType | None) -> None:
+        if self._busy or os.getpid() != self._pid:
+            return
+        self._busy = True
+        try:
+            self._sample(frame)
+        except Exception as error:  # The script must not see an error of the watcher.
+            self._channel.send([{"error": repr(error)}])
+        finally:
+            self._busy = False
+
+    def _sample(self, frame: FrameType | None) -> None:
+        now = perf_counter()
+        # A call of C code that lasts longer than a tick gets the ticks that it missed.
+        missed = (now - self._last) / TICK_S
+        self._last = now
+        self._stacks.add(frame, 1 if missed < 2 else int(missed + 0.5))
+        self._discovery.look()
+        if self._channel.control[0] != self._channel.seen:
+            self._obey(self._channel.receive())
+        self._turns.check(now)
+        started = self._counts.steps > 0
+        if now - self._flushed > FLUSH_S or started != self._started_learning:
+            self._started_learning = started
+            self._forward.look(now)
+            self._flush(now)
+        self._spent_s += perf_counter() - now
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        if command["switch"] == "stop":
+            _interrupt_quietly()
+        self._turns.take(command)
+
+    def _flush(self, now: float) -> None:
+        self._flushed = now
+        state: dict[str, Any] = {"w": self._counts.as_dict(), **read_clocks()}
+        state["own"] = self._spent_s
+        state["hook_s"] = self._hook_s
+        state["rows"] = [self._forward.with_grad, self._forward.without_grad]
+        state["devices"] = self._forward.devices
+        state["versions"] = self._discovery.versions
+        torch = sys.modules.get("torch")
+        if torch is not None and "torch" in self._discovery.versions:
+            state["torch_threads"] = torch.get_num_threads()
+        self._channel.send([*self._stacks.drain(), state])
+
+    def _see_collection(self, phase: str, info: dict[str, int]) -> None:
+        counts = self._counts
+        if phase == "start":
+            counts.gc_start = perf_counter()
+        else:
+            counts.gc_s += perf_counter() - counts.gc_start
+            counts.gc_times += 1
+
+    def _ending(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that replaces the process; what is known is written first."""
+
+        def ending(*args: Any, **options: Any) -> Any:
+            self.end()
+            return original(*args, **options)
+
+        return ending
+
+    def _watching_handlers(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """`signal.signal`: a script that uses the signal of the ticks gets it for itself."""
+
+        def set_handler(signum: int, handler: Any) -> Any:
+            if signum == signal.SIGPROF and os.getpid() == self._pid and self._pid:
+                self._channel.send([{"bye": self._pid, "why": "SIGPROF", **read_clocks()}])
+                self._pid = 0
+            return original(signum, handler)
+
+        return set_handler
+
+
+def start(folder: str) -> Watcher:
+    """Watch this process and write to a folder that the doctor has prepared."""
+    watcher = Watcher(Channel(folder))
+    watcher.begin()
+    return watcher
+
+
+def _interrupt_quietly() -> None:
+    """End the script as Ctrl-C does, without the traceback if it does not handle that itself."""
+    shown = sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        if not issubclass(kind, KeyboardInterrupt):
+            shown(kind, error, trace)
+
+    sys.excepthook = hook
+    raise KeyboardInterrupt
