@@ -26,11 +26,11 @@ def save_checkpoint(path, agent, buffer, step):
 
 
 def main():
-    args = parse_args(__doc__, steps=40_000)
+    args = parse_args(__doc__, steps=30_000)
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)
     envs = make_cartpoles(8)
-    agent, buffer = DQNAgent(4, 2), ReplayBuffer(10_000, 4)
+    agent, buffer = DQNAgent(4, 2), ReplayBuffer(40_000, 4)
     obs, _ = envs.reset(seed=args.seed)
     with tempfile.TemporaryDirectory() as folder:
         path, start = Path(folder) / "checkpoint.pt", time.time()

@@ -4,8 +4,8 @@
 """
 
 import time
-from statistics import fmean
 
+import numpy as np
 import torch
 from arguments import parse_args
 from cartpoles import make_cartpoles
@@ -24,7 +24,7 @@ class Statistics:
         self.losses.append(loss)
 
     def summary(self):
-        return fmean(self.rewards), fmean(self.losses)
+        return float(np.mean(self.rewards)), float(np.mean(self.losses))
 
 
 class RunningStatistics:
