@@ -1,4 +1,4 @@
-"""Other processes of this machine."""
+"""Processes of this machine: others, and this one."""
 
 from __future__ import annotations
 
@@ -16,3 +16,10 @@ def process_exists(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def resident_mb() -> float:
+    """Memory of this process that is in RAM, in MB (2**20 bytes)."""
+    import psutil
+
+    return float(psutil.Process().memory_info().rss) / 2**20

@@ -26,10 +26,13 @@ LABELS = {
     "return": "episode return",
     "eval": "score of evaluations",
     "steps_per_s": "steps per second",
+    "updates_per_transition": "updates per transition",
+    "memory_mb": "memory, MB",
     "achieved_gflops": "GFLOP/s",
     "machine_fraction": "share of the machine",
 }
-_TIMES = {"env_steps", "wall_s", "cpu_s", "total_steps", "fraction", "eta_s", "updates", "episodes"}
+TIMES = {"env_steps", "wall_s", "cpu_s", "total_steps", "fraction", "eta_s", "updates", "episodes"}
+"""Columns of metrics.jsonl that are no metrics."""
 _MOST_ROWS = 5000
 """Rows of a run that are drawn; longer ones are thinned out."""
 
@@ -41,7 +44,7 @@ def metrics_of(folder: Path) -> list[str]:
         names.add("eval")
     for row in _rows(folder):
         found = {name for name, value in row.items() if isinstance(value, int | float)}
-        names |= found - _TIMES - {"mean_score", "mean_return"}
+        names |= found - TIMES - {"mean_score", "mean_return"}
     return sorted(names, key=lambda name: (USUAL.index(name) if name in USUAL else 99, name))
 
 
@@ -73,7 +76,7 @@ def metric_panels(
     panels = []
     for name in metrics or [name for name in USUAL if name in known]:
         found = {group: _curves(runs, name, x, smooth) for group, runs in groups.items()}
-        lines = [_line(group, curves) for group, curves in found.items() if curves]
+        lines = [mean_line(group, curves) for group, curves in found.items() if curves]
         if lines:
             panels.append(Panel("", X_LABELS[x], LABELS.get(name, name.replace("_", " ")), lines))
     if not panels:
@@ -154,14 +157,14 @@ def _smoothed(values: Points, points: int) -> Points:
     return means
 
 
-def _line(name: str, curves: Sequence[tuple[Points, Points]]) -> Line:
-    """The mean of the runs, as far as the shortest of them goes."""
+def mean_line(name: str, curves: Sequence[tuple[Points, Points]], points: int = POINTS) -> Line:
+    """The mean of the runs with a 95 % interval, as far as the shortest of them goes."""
     if len(curves) == 1:
         places, values = curves[0][0].tolist(), curves[0][1].tolist()
         return Line(name, places, values, values, values)
     begin = max(places[0] for places, _ in curves)
     end = min(places[-1] for places, _ in curves)
-    grid = np.linspace(begin, max(begin, end), POINTS)
+    grid = np.linspace(begin, max(begin, end), points)
     values = np.array([np.interp(grid, places, found) for places, found in curves])
     means = values.mean(axis=0)
     half = t_quantile(len(curves) - 1) * values.std(axis=0, ddof=1) / len(curves) ** 0.5

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from briskrl.core.config import to_dict
 from briskrl.core.errors import DivergedError, InvalidStateError, StorageError
 from briskrl.core.phase import Phase
+from briskrl.core.processes import resident_mb
 from briskrl.core.spec import action_to_dict, obs_to_dict
 from briskrl.core.state_checks import check_not_diverged, mapping
 from briskrl.core.types import JSON, EpisodeStats, State
@@ -231,7 +232,8 @@ class RunRecorder:
         phases = row.pop("phases")
         if self.trainer.config.curriculum:
             extras["stage"] = self.trainer.curriculum.stage + 1
-        self.log.metrics({**row, **extras, **self._own_values})
+        memory = {"memory_mb": round(resident_mb(), 1)}
+        self.log.metrics({**row, **extras, **memory, **self._own_values})
         self._own_values.clear()
         self.log.phases({"env_steps": progress.env_steps, **phases})
         with self._failures.tolerated():

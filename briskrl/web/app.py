@@ -16,20 +16,27 @@ from briskrl.web.assets import PAGE, Assets
 from briskrl.web.context import WebContext
 from briskrl.web.play import routes as play
 from briskrl.web.responses import error_response
-from briskrl.web.routes import runs
+from briskrl.web.routes import curves, folders, runs
 from briskrl.web.security import Access, Guard
 
 
 def build_app(context: WebContext, access: Access) -> ASGIApp:
     """The whole application."""
-    routes = [*_page_routes(), *runs.routes(context), *play.routes(context)]
+    routes = [
+        *_page_routes(),
+        *runs.routes(context),
+        *curves.routes(context),
+        *folders.routes(context),
+        *play.routes(context),
+    ]
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         context.close()
 
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _failed})
+    handlers = {HTTPException: _refused, Exception: _failed}
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
     return Guard(app, access)
 
 
@@ -45,6 +52,11 @@ def _page_routes() -> list[Route]:
     return [Route("/", page), Route("/static/{name:path}", static)]
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return error_response(error.status_code, f"{error.detail}.")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A bug; the traceback is in the output of the server."""
+    return error_response(500, f"The server failed: {type(error).__name__}.")

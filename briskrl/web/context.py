@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from briskrl.web.run_index import RunIndex
 
+if TYPE_CHECKING:
+    from briskrl.web.series.run_series import SeriesCache
 
-@dataclass(slots=True)
+
+@dataclass
 class WebContext:
     """The known runs, whether they are trusted, and what to do when the server stops."""
 
@@ -16,6 +21,13 @@ class WebContext:
     trust: bool = False
     """Import the modules that runs name, even if other users can change their folders."""
     closers: list[Callable[[], None]] = field(default_factory=list)
+
+    @cached_property
+    def series(self) -> SeriesCache:
+        """Logs that have been read; NumPy is imported when the first of them is."""
+        from briskrl.web.series.run_series import SeriesCache
+
+        return SeriesCache()
 
     def on_close(self, function: Callable[[], None]) -> None:
         """Call `function` when the server stops; the last registered one first."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response, StreamingResponse
 
-from briskrl.core.types import JSON
+if TYPE_CHECKING:
+    from briskrl.core.types import JSON
 
 EVENT_STREAM = "text/event-stream"
 HEARTBEAT = b": still here\n\n"

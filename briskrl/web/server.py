@@ -115,7 +115,7 @@ def serve(
 
     config = uvicorn.Config(
         build_app(WebContext(RunIndex(roots), trust=trust), address.access),
-        log_level="critical",
+        log_level="error",
         access_log=False,
         server_header=False,
         lifespan="on",

@@ -6,11 +6,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from briskrl.core.types import JSON
 from briskrl.web.run_index import RunIndex
+
+if TYPE_CHECKING:
+    from briskrl.core.types import JSON
 
 SCAN_S = 1.0
 HEARTBEAT_S = 15.0

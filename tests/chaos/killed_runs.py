@@ -31,6 +31,7 @@ PATIENCE_S = 300.0
 CLOCKS = {
     "wall_s",
     "cpu_s",
+    "memory_mb",
     "steps_per_s",
     "eta_s",
     "achieved_gflops",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from briskrl.core.types import JSON
@@ -22,9 +22,14 @@ def read_metrics(path: Path) -> Iterator[dict[str, JSON]]:
         OSError: The file cannot be read.
         ValueError: A complete line is not a JSON object.
     """
+    return total_times(read_jsonl(path))
+
+
+def total_times(rows: Iterable[dict[str, JSON]]) -> Iterator[dict[str, JSON]]:
+    """The rows with `wall_s` and `cpu_s` as totals over the sessions so far."""
     before: dict[str, JSON] | None = None
     earlier = dict.fromkeys(CLOCKS, 0.0)
-    for row in read_jsonl(path):
+    for row in rows:
         if before is not None and _begins_session(before, row):
             earlier = {name: earlier[name] + before.get(name, 0.0) for name in CLOCKS}
         before = row

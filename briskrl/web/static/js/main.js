@@ -18,7 +18,7 @@ const TABS = [
 const OF_ONE_RUN = new Set(["phases", "play", "doctor", "files"]);
 
 const view = document.getElementById("view");
-const shown = { tab: "", run: null, stop: null, turn: 0 };
+const shown = { tab: "", run: null, stop: null, turn: 0, following: false };
 
 /** The address holds the tab and the selected runs: `#/curves?runs=ID,ID`. */
 function readAddress() {
@@ -99,8 +99,10 @@ function showConnection() {
 
 function followAddress() {
   const { tab, ids, follow } = readAddress();
+  shown.following = true;
   if (follow && store.newestRun()) store.select([store.newestRun().id]);
   else if (ids.join() !== [...store.selected].join()) store.select(ids);
+  shown.following = false;
   show(tab);
 }
 
@@ -113,7 +115,7 @@ function start() {
   showSelection(document.getElementById("selection"), { go });
   store.on("connection", showConnection);
   store.on("selection", () => {
-    if (!shown.tab) return;
+    if (!shown.tab || shown.following) return;
     writeAddress();
     if (OF_ONE_RUN.has(shown.tab)) show(shown.tab);
   });
