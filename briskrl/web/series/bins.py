@@ -156,7 +156,8 @@ class Bins:
             self._column(self._summary.total, name),
             self._column(self._summary.count, name),
         )
-        return np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+        means: Table = np.divide(total, count, out=np.full(len(total), np.nan), where=count > 0)
+        return means
 
     @property
     def begin(self) -> NDArray[np.int64]:

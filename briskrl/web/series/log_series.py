@@ -33,7 +33,12 @@ class LogSeries:
         self._make_parser = make_parser
         self._skip_head = skip_head
         self._lock = threading.Lock()
-        self._restart()
+        self.bins = Bins([])
+        self._parser = make_parser(b"")
+        self._file = (0, 0)
+        self._size = self._offset = self._first_row = self._bad = 0
+        self._preview: tuple[float, Bins] | None = None
+        self._opened = False
 
     @property
     def progress(self) -> float:
@@ -103,10 +108,10 @@ class LogSeries:
 
     def _restart(self) -> None:
         self.bins = Bins([])
-        self._parser: Parser = self._make_parser(b"")
+        self._parser = self._make_parser(b"")
         self._file = (0, 0)
         self._size = self._offset = self._first_row = self._bad = 0
-        self._preview: tuple[float, Bins] | None = None
+        self._preview = None
         self._opened = False
 
     def _open(self) -> bool:
