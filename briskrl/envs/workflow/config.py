@@ -33,6 +33,9 @@ class WorkflowEnvConfig:
     (as step, with lambda adapted towards the compliance threshold), none."""
     alignment_lambda: Annotated[float, Meta(ge=0, le=1e6)] | None = None
     """Weight of the bonus (lambda); by default 30 for CAGE-2 and 1 elsewhere."""
+    lambda_scope: Literal["shared", "workflow"] = "shared"
+    """Whether the mode adaptive has one lambda for all workflows, or one for each, so that those
+    that are hard to obey get a larger bonus and the others keep their returns."""
     violation_weight: Annotated[float, Meta(ge=0, le=1000)] = 1.0
     """Weight of violations relative to compliant fixes, in the modes step and adaptive."""
     no_fix_penalty: Annotated[float, Meta(ge=0, le=1000)] = 0.2
@@ -85,5 +88,11 @@ class WorkflowEnvConfig:
             wrong.append(
                 "encoding none hides the workflow of an episode from the policy; give one workflow "
                 "for all, or alignment_mode none."
+            )
+        # Evaluations and plain PPO have no bonus, whatever training has.
+        if self.lambda_scope == "workflow" and self.alignment_mode in ("rate", "step"):
+            wrong.append(
+                "lambda_scope = workflow is for alignment_mode = adaptive, not "
+                f"{self.alignment_mode}."
             )
         return wrong

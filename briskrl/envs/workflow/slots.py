@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from briskrl.compiler.packed_args import PackedArgs
-from briskrl.core.errors import InvalidStateError
+from briskrl.core.errors import ConfigError, InvalidStateError
 from briskrl.core.state_checks import check_finite, check_range, loaded
 from briskrl.core.types import Array, Bools, Floats, Ints
 from briskrl.envs.seeding import first_states
@@ -19,8 +19,9 @@ from briskrl.envs.workflow.kernels import tracker
 from briskrl.envs.workflow.kernels.orders import order_ids, required_categories
 from briskrl.envs.workflow.records import ComplianceRecords, new_ring, records_of
 from briskrl.envs.workflow.render import Caption
+from briskrl.orders import order_arrays
 from briskrl.orders.encoding import encoding_width
-from briskrl.orders.space import WorkflowSpace
+from briskrl.orders.space import MOST_ENUMERATED, WorkflowSpace
 
 MOST_FOCUSED = 512
 """Orders that can be in focus: a tenth of the largest space that is listed."""
@@ -77,6 +78,9 @@ class WorkflowSlots:
         self.encodings: Floats = np.zeros((num_envs, self.width), np.float32)
         """(N, W): encoding of the order of each environment."""
         self._records = new_ring(num_envs, m)
+        own = config.lambda_scope == "workflow"
+        self._lambdas = np.zeros((_orders_with_lambda(space) if own else 0, 3))
+        self._ids = order_arrays.order_ids(space.orders) if own else None
         self._configure(config, alignment_lambda, hold_ended)
         listed = space.orders if space.is_enumerable else np.zeros((0, m), np.int64)
         self._seeds = np.arange(num_envs, dtype=np.uint64)
@@ -90,6 +94,7 @@ class WorkflowSlots:
                 sums=self._sums,
                 space=pack_orders(listed),
                 focus=self._focus,
+                lambdas=self._lambdas,
                 encodings=self.encodings,
                 records=self._records,
             )
@@ -112,6 +117,7 @@ class WorkflowSlots:
         }.items():
             self._ints[at] = number
         self._initial_lambda = alignment_lambda
+        self._lambdas[:, k.OWN_LAMBDA] = alignment_lambda
         for at, real in {
             k.F_LAMBDA: alignment_lambda,
             k.F_VIOLATION: config.violation_weight,
@@ -127,7 +133,12 @@ class WorkflowSlots:
 
     @property
     def alignment_lambda(self) -> float:
-        """The present weight of the bonus; changes in the mode adaptive only."""
+        """The present weight of the bonus, or its mean over the orders of the space.
+
+        Changes in the mode adaptive only.
+        """
+        if self._ids is not None:
+            return float(self._lambdas[self._ids, k.OWN_LAMBDA].mean())
         return float(self._floats[k.F_LAMBDA])
 
     @property
@@ -182,6 +193,7 @@ class WorkflowSlots:
         self._ints[_COUNTER_PLACES] = 0
         self._ints[k.I_WRITTEN] = self._drained = 0
         self._floats[k.F_LAMBDA] = self._initial_lambda
+        self._lambdas[:] = (self._initial_lambda, 0, 0)
         tracker.begin_slots(self.packed, opened, np.ones(self.num_envs, np.bool_))
         if not self.space.is_enumerable:
             self.look_up()
@@ -210,6 +222,7 @@ class WorkflowSlots:
             "counters": self._ints[_COUNTER_PLACES],
             "lambda": self._floats[[k.F_LAMBDA, k.F_FOCUS_SHARE]],
             "focus": self._focus.copy(),
+            **({"lambdas": self._lambdas.copy()} if len(self._lambdas) else {}),
             "draw": self._ints[[k.I_DRAW, k.I_FOCUSED]],
         }
 
@@ -226,6 +239,8 @@ class WorkflowSlots:
         self._ints[_COUNTER_PLACES] = found["counters"]
         self._floats[[k.F_LAMBDA, k.F_FOCUS_SHARE]] = found["lambda"]
         self._focus[...] = found["focus"]
+        if len(self._lambdas):
+            self._lambdas[...] = found["lambdas"]
         self._ints[[k.I_DRAW, k.I_FOCUSED]] = found["draw"]
         self._ints[k.I_WRITTEN] = self._drained = 0
         tracker.encode_slots(self.packed)
@@ -239,12 +254,29 @@ class WorkflowSlots:
         check_range("workflow: batch counters", found["counters"], 0, 2**53)
         check_finite("workflow: sums", found["sums"])
         check_range("workflow: lambda", found["lambda"], 0, 1e6)
+        if len(self._lambdas):
+            check_range("workflow: lambdas", found["lambdas"], 0, 2**53)
         check_range("workflow: draw", draw[:1], 0, self.space.size)
         check_range("workflow: focus", draw[1:], 0, MOST_FOCUSED)
         check_orders("workflow: order", slots[:, k.ORDER], self.m)
         pending = slots[:, k.PENDING]
         check_orders("workflow: pending order", pending[pending != 0], self.m)
         check_orders("workflow: order in focus", focus[: int(draw[1])], self.m)
+
+
+def _orders_with_lambda(space: WorkflowSpace) -> int:
+    """How many orders get a lambda of their own.
+
+    Raises:
+        ConfigError: They are too many.
+    """
+    count = factorial(space.m)
+    if count > MOST_ENUMERATED:
+        raise ConfigError(
+            f"lambda_scope = workflow is for at most {MOST_ENUMERATED} orders, and {space.m} "
+            f"categories have {count}. Use lambda_scope = shared."
+        )
+    return count
 
 
 def pack_orders(orders: Ints) -> Ints:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from briskrl.core.errors import ConfigError
 from briskrl.envs.workflow.records import ComplianceRecords
 from tests.envs.workflow.reference import Episode
 from tests.envs.workflow.scripted import Script, scripted
@@ -56,7 +57,7 @@ def test_the_plain_reference_agrees_with_the_reference_case() -> None:
 @pytest.mark.parametrize("idle_fix", ["ignore", "compliant", "violation"])
 @pytest.mark.parametrize(("envs", "m"), [(1, 2), (13, 3), (64, 5)])
 def test_random_episodes_equal_plain_python(mode: str, idle_fix: str, envs: int, m: int) -> None:
-    steps = 9000 // envs
+    steps = 12_000 // envs
     rng = np.random.default_rng(envs)
     script = Script.random(rng, steps, envs, m)
     env, out = scripted(
@@ -82,7 +83,7 @@ def test_random_episodes_equal_plain_python(mode: str, idle_fix: str, envs: int,
         for i in np.flatnonzero(ended):
             episodes[i] = Episode(current_orders(env)[i], **options)
     found = env.drain_compliance()
-    assert found.count == len(expected) > 900
+    assert found.count == len(expected) > 1000
     assert_records(found, expected, m)
     stats = env.drain_stats()
     np.testing.assert_allclose(found.env_return, stats.returns, atol=1e-4)
@@ -172,6 +173,59 @@ def test_lambda_stays_within_its_limits(action: int, limit: float) -> None:
     )
     play(env, out, [action] * 60)
     assert env.alignment_lambda == limit
+
+
+def two_workflows() -> tuple[Any, Any]:
+    """Two environments, of which the action 0 obeys the first (a>b) and not the second (b>a)."""
+    env, out = scripted(
+        Script(
+            np.ones((61, 2, 2), np.bool_),
+            np.zeros((60, 2), np.float32),
+            np.zeros((60, 2), np.bool_),
+            np.zeros((60, 2), np.bool_),
+        ),
+        alignment_mode="adaptive",
+        lambda_scope="workflow",
+        compliance_threshold=0.9,
+        adapt_steps=10,
+    )
+    env.assign([0, 1], [0, 1])
+    env.start(0, out)
+    return env, out
+
+
+def test_each_workflow_gets_its_own_lambda() -> None:
+    env, out = two_workflows()
+    for _ in range(20):
+        env.step_into(np.array([0, 0]), out)
+        # Lambda waits for 20 fixes under the workflow, which are two batches.
+        assert out.reward.tolist() == [3.0, -3.0]
+    easy, hard = 30 * np.exp(0.5 * (0.9 - 1.0)), 30 * np.exp(0.5 * 0.9)
+    assert env.alignment_lambda == pytest.approx((easy + hard) / 2)
+    env.step_into(np.array([0, 0]), out)
+    assert out.reward.tolist() == pytest.approx([easy / 10, -hard / 10])
+
+
+def test_lambdas_of_workflows_are_saved() -> None:
+    env, out = two_workflows()
+    for _ in range(15):
+        env.step_into(np.array([0, 0]), out)
+    other, copy = two_workflows()
+    other.set_state(env.get_state())
+    for _ in range(10):
+        env.step_into(np.array([0, 0]), out)
+        other.step_into(np.array([0, 0]), copy)
+        np.testing.assert_array_equal(copy.reward, out.reward)
+    assert other.alignment_lambda == env.alignment_lambda != 30
+
+
+@pytest.mark.parametrize(
+    ("m", "mode", "message"),
+    [(8, "adaptive", "40320"), (3, "rate", "alignment_mode = adaptive")],
+)
+def test_where_workflows_cannot_have_their_own_lambda(m: int, mode: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        scripted(Script.single([{0}], m), alignment_mode=mode, lambda_scope="workflow")
 
 
 def test_the_ring_of_records_keeps_the_newest() -> None:

@@ -71,6 +71,11 @@ NUM_INTS = 13
 F_LAMBDA, F_VIOLATION, F_NO_FIX, F_ETA, F_THRESHOLD, F_FOCUS_SHARE = range(6)
 NUM_FLOATS = 6
 
+OWN_LAMBDA, OWN_OK, OWN_JUDGED = range(3)
+"""Columns of the table with a row per order: its lambda, and its fixes since the last change."""
+FEWEST_JUDGED = 20
+"""Fixes under an order before its own lambda changes: fewer give too noisy a share."""
+
 MODE_NONE, MODE_RATE, MODE_STEP, MODE_ADAPTIVE = range(4)
 IDLE_IGNORE, IDLE_COMPLIANT, IDLE_VIOLATION = range(3)
 POSITION, PAIRWISE, RANK, NO_ENCODING = range(4)

@@ -23,6 +23,7 @@ from briskrl.envs.workflow.kernels.layout import (
     F_NO_FIX,
     F_THRESHOLD,
     F_VIOLATION,
+    FEWEST_JUDGED,
     I_ADAPT_STEPS,
     I_BATCH_JUDGED,
     I_BATCH_OK,
@@ -49,6 +50,9 @@ from briskrl.envs.workflow.kernels.layout import (
     OPEN_ANY,
     ORDER,
     ORDER_ID,
+    OWN_JUDGED,
+    OWN_LAMBDA,
+    OWN_OK,
     PENDING,
     REC_BONUS,
     REC_ENV,
@@ -89,6 +93,8 @@ class Tracking(NamedTuple):
     """(S,) int64: packed orders to draw from; empty if there are too many to list."""
     focus: np.ndarray
     """(F,) int64: packed orders that are drawn more often."""
+    lambdas: np.ndarray
+    """(m!, 3) float64: lambda of each order, see `layout.py`; empty if all have the same."""
     encodings: np.ndarray
     """(N, W) float32: encoding of each env's order."""
     records: np.ndarray
@@ -153,23 +159,33 @@ def share(ok, judged):
 
 
 @inline_helper
-def bonus_of(ints, floats, row, judgement):
-    """The bonus of a step that has just been counted."""
-    if judgement < 0 or ints[I_MODE] == MODE_NONE:
-        return 0.0
-    if ints[I_MODE] == MODE_RATE:
-        ok, judged = row[OK], row[JUDGED]
-        return floats[F_LAMBDA] * (share(ok, judged) - share(ok - judgement, judged - 1))
-    size = STEP_FRACTION * floats[F_LAMBDA]
-    return size if judgement == 1 else -floats[F_VIOLATION] * size
+def lambda_of(t, row):
+    """Weight of the bonus under the order that an env follows."""
+    if len(t.lambdas) > 0:
+        return t.lambdas[row[ORDER_ID], OWN_LAMBDA]
+    return t.floats[F_LAMBDA]
 
 
 @inline_helper
-def closing_bonus(ints, floats, row):
-    """The penalty of an episode without a judged fix although something was open."""
-    if ints[I_MODE] == MODE_NONE or row[JUDGED] > 0 or row[OPEN_ANY] == 0:
+def bonus_of(t, row, judgement):
+    """The bonus of a step that has just been counted."""
+    mode = t.ints[I_MODE]
+    if judgement < 0 or mode == MODE_NONE:
         return 0.0
-    return -floats[F_LAMBDA] * floats[F_NO_FIX]
+    weight = lambda_of(t, row)
+    if mode == MODE_RATE:
+        ok, judged = row[OK], row[JUDGED]
+        return weight * (share(ok, judged) - share(ok - judgement, judged - 1))
+    size = STEP_FRACTION * weight
+    return size if judgement == 1 else -t.floats[F_VIOLATION] * size
+
+
+@inline_helper
+def closing_bonus(t, row):
+    """The penalty of an episode without a judged fix although something was open."""
+    if t.ints[I_MODE] == MODE_NONE or row[JUDGED] > 0 or row[OPEN_ANY] == 0:
+        return 0.0
+    return -lambda_of(t, row) * t.floats[F_NO_FIX]
 
 
 @helper
@@ -282,20 +298,43 @@ def join_obs(packed, obs, out):
         join(obs, t.encodings[i], out, i)
 
 
+@inline_helper
+def adapted(floats, weight, ok, judged):
+    """Lambda after a batch: larger if too few of the fixes were compliant."""
+    missing = floats[F_THRESHOLD] - ok / judged
+    changed = weight * np.exp(floats[F_ETA] * missing)
+    return min(max(changed, LAMBDA_LOW), LAMBDA_HIGH)
+
+
 @helper
-def adapt_lambda(ints, floats):
+def adapt_lambda(t):
     """Count a step of the batch, and change lambda when it is time."""
+    ints, floats = t.ints, t.floats
     ints[I_TICKS] += 1
     if ints[I_TICKS] < ints[I_ADAPT_STEPS]:
         return
-    judged = ints[I_BATCH_JUDGED]
+    ok, judged = ints[I_BATCH_OK], ints[I_BATCH_JUDGED]
     if judged > 0:
-        missing = floats[F_THRESHOLD] - ints[I_BATCH_OK] / judged
-        changed = floats[F_LAMBDA] * np.exp(floats[F_ETA] * missing)
-        floats[F_LAMBDA] = min(max(changed, LAMBDA_LOW), LAMBDA_HIGH)
+        floats[F_LAMBDA] = adapted(floats, floats[F_LAMBDA], ok, judged)
+    for own in t.lambdas:
+        if own[OWN_JUDGED] >= FEWEST_JUDGED:
+            own[OWN_LAMBDA] = adapted(floats, own[OWN_LAMBDA], own[OWN_OK], own[OWN_JUDGED])
+            own[OWN_OK] = own[OWN_JUDGED] = 0.0
     ints[I_TICKS] = 0
     ints[I_BATCH_OK] = 0
     ints[I_BATCH_JUDGED] = 0
+
+
+@inline_helper
+def count_for_lambda(t, row, judgement):
+    """Count a judged fix for the next change of lambda."""
+    if judgement < 0:
+        return
+    t.ints[I_BATCH_JUDGED] += 1
+    t.ints[I_BATCH_OK] += judgement
+    if len(t.lambdas) > 0:
+        t.lambdas[row[ORDER_ID], OWN_JUDGED] += 1
+        t.lambdas[row[ORDER_ID], OWN_OK] += judgement
 
 
 @inline_helper
@@ -309,11 +348,10 @@ def judge_env(t, i, addressed, reward, ended):
     if addressed[i] >= 0:
         judgement = verdict(row[ORDER], m, before, addressed[i], ints[I_IDLE])
         count_fix(row, m, before, addressed[i], judgement)
-        bonus = bonus_of(ints, t.floats, row, judgement)
-        ints[I_BATCH_JUDGED] += judgement >= 0
-        ints[I_BATCH_OK] += judgement > 0
+        bonus = bonus_of(t, row, judgement)
+        count_for_lambda(t, row, judgement)
     if ended:
-        bonus += closing_bonus(ints, t.floats, row)
+        bonus += closing_bonus(t, row)
     if bonus != 0.0:
         t.sums[i, SUM_BONUS] += bonus
         reward[i] += np.float32(bonus)
@@ -350,5 +388,5 @@ def judge(packed, opened, addressed, obs, final_obs, reward, terminated, truncat
         note_open(row, m, after, after if ended else after & ~row[OPEN])
         join(obs, t.encodings[i], out, i)
     if ints[I_MODE] == MODE_ADAPTIVE:
-        adapt_lambda(ints, t.floats)
+        adapt_lambda(t)
     return wanted
