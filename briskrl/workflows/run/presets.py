@@ -22,9 +22,22 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         },
         "stop": {"stop_rule": "gate"},
     },
+    "cage2-joint": {
+        "task": "cage2",
+        "env_config": {
+            "alignment_mode": "adaptive",
+            "lambda_scope": "workflow",
+            "alignment_lambda": 3.0,
+            "violation_weight": 19.0,
+            "compliance_threshold": 0.96,
+            "task_config": {"restore_memory": True, "event_memory": True},
+        },
+        "algo_config": {"lr": 2e-3, "lr_schedule": "linear", "entropy_coef": 0.003},
+    },
 }
-"""Settings by name. The second are those of published code: training ends as soon as a workflow is
-obeyed, and goes on from the workflow before."""
+"""Settings by name. Those of `cage2-parity` are of published code: training ends as soon as a
+workflow is obeyed, and goes on from the workflow before. With those of `cage2-joint` one policy
+obeys all workflows: each has its own lambda, and observations remember repairs and alerts."""
 
 DEFAULT_SUITE = "train-attacker"
 _ATTACKERS, _LENGTHS = ("bline", "meander", "sleep"), (30, 50, 100)

@@ -59,6 +59,16 @@ def test_the_parity_preset_scores_as_soon_as_a_workflow_is_obeyed():
     assert (setup.ppo.gae_lambda, setup.ppo.lr) == (1.0, 2e-3)
 
 
+def test_the_joint_preset_gives_each_workflow_its_own_lambda_and_blue_a_memory():
+    setup = make_setup(WorkflowConfig(**find_preset("cage2-joint")))
+    env_config = setup.train_config(workflow=None, seed=0).env_config
+    assert (env_config.alignment_mode, env_config.lambda_scope) == ("adaptive", "workflow")
+    # The Lagrangian of a compliance of 0.95: nothing is gained by obeying just as much.
+    assert env_config.violation_weight == pytest.approx(0.95 / 0.05)
+    assert env_config.task_config == {"restore_memory": True, "event_memory": True}
+    assert (setup.ppo.lr_schedule, setup.ppo.lr) == ("linear", 2e-3)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
