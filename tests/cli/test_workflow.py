@@ -95,9 +95,34 @@ def test_the_notes_command_is_planned(brisk: Brisk, tmp_path: Path):
 
 
 def test_a_search_that_was_killed_goes_on_as_if_nothing_had_happened(brisk: Brisk, tmp_path: Path):
-    whole = brisk(*SEARCH, "--run-dir", "whole")
+    check_resume_after_kill(brisk, tmp_path, SEARCH, '"kind":"train"')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("search", '"kind":"base"'),
+        ("search", '"kind":"closing"'),
+        ("search", '"kind":"ppo"'),
+        ("joint", '"kind":"joint"'),
+        ("joint", '"kind":"sweep"'),
+        ("joint", '"kind":"train"'),
+    ],
+)
+def test_a_run_that_was_killed_at_any_stage_goes_on(
+    brisk: Brisk, tmp_path: Path, mode: str, text: str
+):
+    more = ("--sweep-episodes", "2", "--finetune", "1") if mode == "joint" else ()
+    words = ("workflow", mode, *SEARCH[2:], "--plain-ppo", "yes", *more)
+    check_resume_after_kill(brisk, tmp_path, words, text)
+
+
+def check_resume_after_kill(brisk: Brisk, tmp_path: Path, words: tuple[str, ...], text: str):
+    """Kill a run when its ledger holds some text; the resumed one must equal a whole one."""
+    whole = brisk(*words, "--run-dir", "whole")
     assert whole.returncode in (0, 3), whole.stderr
-    command = [sys.executable, "-m", "briskrl", *SEARCH, "--run-dir", "cut"]
+    command = [sys.executable, "-m", "briskrl", *words, "--run-dir", "cut"]
     process = subprocess.Popen(
         command,
         cwd=tmp_path,
@@ -105,7 +130,7 @@ def test_a_search_that_was_killed_goes_on_as_if_nothing_had_happened(brisk: Bris
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    wait_for(process, tmp_path / "cut" / LEDGER, '"kind":"train"')
+    wait_for(process, tmp_path / "cut" / LEDGER, text)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     done = brisk("workflow", "resume", "cut", "--json")

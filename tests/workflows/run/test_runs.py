@@ -54,6 +54,28 @@ def test_the_episodes_of_a_search_add_up(searched):
     assert searched.outside_episodes == 5 * 20
 
 
+@pytest.mark.parametrize("length", [3, 25])
+def test_episodes_add_up_if_they_are_shorter_or_longer_than_a_rollout(tmp_path, length):
+    """Of 3 steps, several end in one environment within a rollout of 10 steps."""
+    config = tiny(
+        tmp_path / "run",
+        searcher=SearcherConfig(max_workflows=2),
+        env_config=WorkflowEnvConfig(task_config={"red": "bline", "length": length}),
+    )
+    found = run_workflows(config, "search")
+    most_in_a_rollout = config.num_envs * math.ceil(10 / length)
+    updates = read_table(found.info.folder / "updates.csv")
+    for job in found.jobs.values():
+        rows = [row for row in updates if row["job_id"] == job.name]
+        if job.kind in ("base", "train"):
+            ended = [int(row["episodes"]) for row in rows]
+            assert sum(ended) == job.result["train_episodes"] == int(rows[-1]["total_episodes"])
+            assert max(ended) <= most_in_a_rollout
+            assert job.result["train_episodes"] <= job.cap + most_in_a_rollout
+    inside = [job.episodes for job in found.jobs.values() if job.kind != "closing"]
+    assert found.episodes == sum(inside) <= config.total_episodes + most_in_a_rollout
+
+
 def test_workflows_begin_with_the_base_policy(searched):
     assert [job.start_from for job in searched.jobs.values() if job.kind == "train"] == [
         "jobs/base"
