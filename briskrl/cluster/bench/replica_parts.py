@@ -60,6 +60,8 @@ class ReplicaRuns:
         file.write_text(to_toml(config))
         command = [sys.executable, "-P", "-m", "briskrl", "train", "--config", str(file)]
         command += ["--run-dir", str(self._folder / f"run-{number}"), "--json"]
+        # An evaluation would take longer than the training on the environment that sleeps.
+        command += ["--final-episodes", "0"]
         command += ["--replicas", str(replicas), *(self._where if replicas > 1 else [])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
