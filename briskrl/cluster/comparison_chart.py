@@ -33,7 +33,22 @@ def save_comparison(
         RunFolderError: See `chart_of`.
     """
     panel, rows = chart_of(comparison, clock=clock)
-    write_chart(curves_and_scores(panel, rows, x_label=final_label(comparison)), path)
+    write_curves(comparison, panel, rows, path)
+
+
+def write_curves(
+    comparison: Comparison, panel: Panel, rows: Sequence[ScoreRow], path: str | Path
+) -> None:
+    """Write the two parts of `chart_of`, side by side.
+
+    The score to reach is one of training, so it is not marked among scores of evaluations.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+    mark = panel.mark if comparison.eval_episodes is None else None
+    figure = curves_and_scores(panel, rows, x_label=final_label(comparison), mark=mark)
+    write_chart(figure, path)
 
 
 def chart_of(comparison: Comparison, *, clock: Clock = "env_steps") -> tuple[Panel, list[ScoreRow]]:

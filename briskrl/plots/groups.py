@@ -41,11 +41,18 @@ def score_intervals(rows: Sequence[ScoreRow], *, x_label: str) -> Figure:
     return figure
 
 
-def curves_and_scores(panel: Panel, rows: Sequence[ScoreRow], *, x_label: str) -> Figure:
+def curves_and_scores(
+    panel: Panel, rows: Sequence[ScoreRow], *, x_label: str, mark: float | None = None
+) -> Figure:
     """Learning curves, and beside them the final scores of the same groups in the same colors.
 
-    The names at the final scores are the legend. A dashed line marks the score to reach in both
-    charts.
+    The names at the final scores are the legend.
+
+    Args:
+        panel: The curves, with their own dashed line.
+        rows: The final scores.
+        x_label: What the final scores are.
+        mark: Place of a dashed line among them.
     """
     known = line_colors([panel])
     spare = iter(color for color in PALETTE if color not in known.values())
@@ -57,8 +64,8 @@ def curves_and_scores(panel: Panel, rows: Sequence[ScoreRow], *, x_label: str) -
         draw_panel(left, panel, known)
         _draw_scores(right, rows, colors, x_label=x_label)
         _add_handles(right, colors)
-        if panel.mark is not None:
-            right.axvline(panel.mark, color=INK, linewidth=1, linestyle=(0, (4, 4)), zorder=0)
+        if mark is not None:
+            right.axvline(mark, color=INK, linewidth=1, linestyle=(0, (4, 4)), zorder=0)
     return figure
 
 

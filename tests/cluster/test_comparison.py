@@ -204,6 +204,19 @@ def test_curves_of_a_group_are_interquartile_means_with_intervals(two_groups: li
     assert by_time.lines[0].x[-1] == pytest.approx(5.0)
 
 
+def test_the_score_to_reach_is_not_marked_among_scores_of_evaluations(
+    two_groups: list[Path], tmp_path: Path
+) -> None:
+    def dashed_lines() -> int:
+        save_comparison(compare(*two_groups), tmp_path / "chart.svg")
+        return (tmp_path / "chart.svg").read_text().count("stroke-dasharray")
+
+    assert dashed_lines() == 2
+    for run in two_groups:
+        put_result(run, 100.0)
+    assert dashed_lines() == 1
+
+
 def test_curves_of_very_different_lengths_have_a_logarithmic_axis(tmp_path: Path) -> None:
     short, long = make_run(tmp_path / "a", ramp(9.0, 20)), make_run(tmp_path / "b", ramp(9.0, 40))
     assert not chart_of(compare(short, long))[0].log_x

@@ -48,7 +48,7 @@ def test_every_group_has_a_dot_an_interval_and_a_mark_per_run() -> None:
 
 def test_curves_and_scores_of_a_group_have_the_same_color() -> None:
     panel = Panel("snake", "steps", "score", LINES, mark=4.0)
-    left, right = curves_and_scores(panel, ROWS, x_label="final score").axes
+    left, right = curves_and_scores(panel, ROWS, x_label="final score", mark=4.0).axes
     curves = {line.get_label(): line.get_color() for line in left.get_lines()[:2]}
     dots = [dot.get_color() for dot in marks(right, "o")]
     assert dots == [curves["a"], curves["b"]] == list(PALETTE[:2])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from briskrl.cluster.comparison import Comparison, compare_groups
-from briskrl.cluster.comparison_chart import MOST_CURVES, chart_of, final_label
+from briskrl.cluster.comparison_chart import MOST_CURVES, chart_of, write_curves
 from briskrl.cluster.group_names import name_groups
 from briskrl.cluster.groups import RunGroup, trial_groups
 from briskrl.cluster.sweep.importance import Importance
@@ -14,7 +14,6 @@ from briskrl.cluster.sweep.outcome import SweepResult, TrialSummary, spread_of
 from briskrl.core.errors import BriskError
 from briskrl.plots import (
     ScoreRow,
-    curves_and_scores,
     importance_bars,
     score_intervals,
     write_chart,
@@ -48,8 +47,7 @@ class FigureFolder:
             panel, rows = chart_of(comparison)
         except BriskError as error:
             return str(error)
-        path = self._new(CURVES)
-        write_chart(curves_and_scores(panel, rows, x_label=final_label(comparison)), path)
+        write_curves(comparison, panel, rows, self._new(CURVES))
         return None
 
     def add_scores(self, result: SweepResult, ranked: Sequence[TrialSummary]) -> None:
