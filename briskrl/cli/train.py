@@ -174,7 +174,7 @@ def parse_args(
         BriskError: A flag, key, name or value is invalid.
     """
     own_classes = _own_classes(own)
-    selection = _select(argv, own_classes)
+    selection = _select(argv, prog, own_classes)
     parser = _parser(selection, prog, own_classes)
     args = parser.parse(argv)
     flags = flag_layer(args, _classes(selection, own_classes) | own_classes)
@@ -222,8 +222,8 @@ def _check_files(args: argparse.Namespace, config: TrainConfig, flags: Layer) ->
     check_trusted(paths, others, trust=args.trust, hint=" or name them with --import")
 
 
-def _select(argv: list[str], own: Mapping[str, type]) -> Selection:
-    parser = Parser(TRAIN, "")
+def _select(argv: list[str], prog: str, own: Mapping[str, type]) -> Selection:
+    parser = Parser(prog, "")
     _add_own(parser)
     for table, cls in own.items():
         add_flags(parser, cls, section=table)

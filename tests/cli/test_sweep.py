@@ -184,6 +184,7 @@ def test_seeds_of_train_have_a_live_table_and_the_summary_that_a_paper_reports(
     [
         (("sweep", "--algo", "dqn", "--grid", "lr=1"), "Name the environment"),
         (("sweep", "snake", "--grid", "lrr=1"), "Did you mean 'lr'?"),
+        (("sweep", "snake", "--grid"), "`brisk sweep --help` explains"),
         (("sweep", "snake", "--grid", "lr"), "must have the form KEY=VALUES"),
         (("sweep", "snake", "--gird", "lr=1"), "Unknown flag --gird. Did you mean '--grid'"),
         (("sweep", "snake", "--grid", "lr=1", "--run-dir", "x"), "--sweep-dir"),
