@@ -28,7 +28,6 @@ from briskrl.training.storage.lock import FolderLock, FolderLockedError
 START_S = 120.0
 STOP_S = 30.0
 _KEEPER = "briskrl.cluster.ray.rehearsal_keeper"
-_LOG_LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def start_rehearsal(*, nodes: int, cpus: int, port: int) -> Rehearsal:
     found = read_rehearsal()
     if found is None:
         keeper.terminate()
-        raise BriskError(f"The cluster could not be started: {_last_lines(folder / 'log')}")
+        raise BriskError(f"The cluster could not be started: {_cause(folder / 'log')}")
     return found
 
 
@@ -184,6 +183,9 @@ def _wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def _last_lines(path: Path) -> str:
-    text = path.read_text(errors="replace").strip()
-    return " ".join(text.splitlines()[-_LOG_LINES:]) or "its log is empty."
+def _cause(log: Path) -> str:
+    """Why a keeper has not started its nodes: the last line of its log, and where the rest is."""
+    text = log.read_text(errors="replace").strip()
+    if not text:
+        return f"it did not answer within {START_S:.0f} s."
+    return f"{text.splitlines()[-1].strip()} (its whole log: {log})"

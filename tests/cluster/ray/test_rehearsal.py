@@ -66,6 +66,19 @@ def test_what_cannot_work_is_explained(tmp_path: Path, words: tuple[str, ...], m
     assert message in done.stderr
 
 
+def test_a_cluster_that_cannot_start_is_one_line_that_names_its_log(tmp_path: Path):
+    (tmp_path / "file").touch()
+    nowhere = str(tmp_path / "file")
+    done = brisk("cluster", "up", "--nodes", "1", state_home=tmp_path, RAY_TMPDIR=nowhere)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "Traceback" not in line
+    assert "NotADirectoryError" in line
+    log = tmp_path / "briskrl" / "cluster" / "log"
+    assert str(log) in line
+    assert "Traceback" in log.read_text()
+
+
 @pytest.mark.slow
 def test_a_killed_keeper_takes_its_nodes_with_it_and_another_one_can_start(tmp_path: Path):
     for _ in range(2):
