@@ -98,7 +98,8 @@ def _evaluate(result: RunResult, episodes: int) -> EvalResult | None:
 
     played = evaluate(result.run_dir, episodes=episodes, seed=0, trust=True)
     with suppress(BriskError):
-        RunDir.open(Path(result.run_dir)).record(_final(played))
+        facts = {**_final(played), "final_env_steps": result.env_steps}
+        RunDir.open(Path(result.run_dir)).record(facts)
     return played
 
 

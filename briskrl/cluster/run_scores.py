@@ -1,4 +1,4 @@
-"""Scores of one run, read from its folder: episodes of training, and the evaluation of its job."""
+"""Scores of one run, read from its folder: episodes of training, and the final evaluation."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def read_scores(folder: Path, metric: Metric) -> RunScores:
         # The log of metrics may lag a little behind that of episodes.
         env_steps=max(logged, int(episodes.steps[-1])),
         cpu_s=last.get("cpu_s"),
-        evaluation=_evaluation(folder, metric, logged),
+        evaluation=_evaluation(run, metric, logged),
         is_finished=run.read_status().get("state") == "finished",
     )
 
@@ -108,13 +108,24 @@ def _last_row(folder: Path) -> Mapping[str, JSON]:
     return last
 
 
-def _evaluation(folder: Path, metric: Metric, env_steps: int) -> EvalScore | None:
-    """The evaluation in result.json, unless the run has been trained further since."""
-    result = read_job_result(folder)
+def _evaluation(run: RunDir, metric: Metric, env_steps: int) -> EvalScore | None:
+    """That of a job or of `brisk train`, unless the run has been trained further since."""
+    result = read_job_result(run.path)
+    if result is not None:
+        return _eval_score(result, "env_steps", metric, "eval_episodes", env_steps)
+    return _eval_score(
+        run.read_meta(), "final_env_steps", f"final_{metric}", "final_episodes", env_steps
+    )
+
+
+def _eval_score(
+    facts: Mapping[str, JSON], at: str, value: str, episodes: str, env_steps: int
+) -> EvalScore | None:
+    """The evaluation with these keys; None if it is of another moment, or not readable."""
     try:
-        if result is None or int(result["env_steps"]) != env_steps:
+        if int(facts[at]) != env_steps:
             return None
-        value, episodes = float(result[metric]), int(result["eval_episodes"])
+        found = EvalScore(float(facts[value]), int(facts[episodes]))
     except MALFORMED:
         return None
-    return EvalScore(value, episodes) if np.isfinite(value) else None
+    return found if np.isfinite(found.value) else None

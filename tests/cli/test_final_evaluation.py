@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from briskrl.cli.main import main
+from briskrl.cluster.run_scores import EvalScore, read_scores
 from briskrl.training.evaluate import evaluate
 
 TRAIN = ("train", "cartpole", "--algo", "a2c", "--num-envs", "4", "--net", "8", "--engine", "fused")
@@ -34,12 +35,14 @@ def test_the_final_evaluation_is_printed_and_listed(
     (listed,) = json.loads(out)["runs"]
     assert listed["final_score"] == expected.mean_score
     assert listed["mean_score"] == shown["mean_score"] != expected.mean_score
+    assert read_scores(folder, "score").evaluation == EvalScore(expected.mean_score, 5)
     _, out, _ = run("runs", "--root", str(folder.parent), capsys=capsys)
     assert out.splitlines()[0].split()[4:7] == ["score", "in", "training"]
     # A resumed run has another policy, which is not evaluated here.
     run("resume", str(folder), "--steps", "320", "--final-episodes", "0", capsys=capsys)
     _, out, _ = run("runs", "--root", str(folder.parent), "--json", capsys=capsys)
     assert json.loads(out)["runs"][0]["final_score"] is None
+    assert read_scores(folder, "score").evaluation is None
 
 
 def test_without_final_episodes_the_summary_has_the_score_of_training(

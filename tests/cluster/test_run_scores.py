@@ -9,6 +9,8 @@ import pytest
 
 from briskrl.cluster.run_scores import EvalScore, read_scores
 from briskrl.core.errors import RunFolderError
+from briskrl.core.types import JSON
+from briskrl.training.storage.run_dir import RunDir
 from tests.cluster.run_folders import make_run, put_result
 
 
@@ -56,6 +58,23 @@ def test_an_evaluation_from_before_the_run_was_trained_further_does_not_count(
 ) -> None:
     run = make_run(tmp_path / "a", [1.0, 2.0])
     put_result(run, 5.5, env_steps=100)
+    assert read_scores(run, "score").evaluation is None
+
+
+def test_the_final_evaluation_of_brisk_train_counts_if_there_is_no_job(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a", [1.0, 2.0])
+    facts = {"final_score": 9.0, "final_return": 99.0, "final_episodes": 50}
+    RunDir(run).record({**facts, "final_env_steps": 200})
+    assert read_scores(run, "score").evaluation == EvalScore(9.0, 50)
+    assert read_scores(run, "return").evaluation == EvalScore(99.0, 50)
+    put_result(run, 7.0)
+    assert read_scores(run, "score").evaluation == EvalScore(7.0, 100)
+
+
+@pytest.mark.parametrize("at", [100, "many", None])
+def test_a_final_evaluation_of_another_moment_does_not_count(tmp_path: Path, at: JSON) -> None:
+    run = make_run(tmp_path / "a", [1.0, 2.0])
+    RunDir(run).record({"final_score": 9.0, "final_episodes": 50, "final_env_steps": at})
     assert read_scores(run, "score").evaluation is None
 
 
