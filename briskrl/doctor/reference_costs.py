@@ -7,10 +7,6 @@ from time import process_time
 
 import numpy as np
 
-from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
-from briskrl.core.types import Decision, StepBuffers
-from briskrl.memory.replay import ReplayBuffer
-
 MEASURED_S = 0.05
 TIMES = 5
 ROWS = 256
@@ -19,6 +15,11 @@ ROWS = 256
 
 def batched_write_s(num_envs: int, obs_size: int) -> float:
     """Seconds to store one transition of each environment in one call."""
+    # These compile, which takes seconds where nothing else needs them.
+    from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
+    from briskrl.core.types import Decision, StepBuffers
+    from briskrl.memory.replay import ReplayBuffer
+
     spec = EnvSpec(
         obs=ArraySpec((obs_size,), np.dtype(np.float32), -np.inf, np.inf),
         action=DiscreteSpec(2),
@@ -34,6 +35,20 @@ def batched_write_s(num_envs: int, obs_size: int) -> float:
     decision = Decision.allocate(spec, num_envs)
     memory.write(before, decision, after)
     return min(_timed(lambda: memory.write(before, decision, after)) for _ in range(TIMES))
+
+
+def array_write_s(num_envs: int, obs_size: int) -> float:
+    """Seconds to write one transition of each environment into arrays, in NumPy."""
+    memory = [np.zeros((64 * num_envs, width), np.float32) for width in (obs_size, obs_size, 3)]
+    rows = [np.ones((num_envs, column.shape[1]), np.float32) for column in memory]
+    position = np.arange(num_envs)
+
+    def write() -> None:
+        at = (position + 5) % len(memory[0])
+        for column, row in zip(memory, rows, strict=True):
+            column[at] = row
+
+    return min(_timed(write) for _ in range(TIMES))
 
 
 def gathered_sample_s(obs_size: int, rows: int = ROWS) -> float:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from briskrl import __version__
 from briskrl.core.cpu import usable_cores
 from briskrl.core.errors import BriskError
 from briskrl.doctor.examination import ProgressCallback
-from briskrl.doctor.findings import rank
 from briskrl.doctor.report.records import Finding, Gain, Outcome, Report, ScriptFacts
 from briskrl.doctor.script.command import Command
+from briskrl.doctor.script.costs import Costs
 from briskrl.doctor.script.counters import counters, unseen
-from briskrl.doctor.script.experiments import planned_experiments, result_of, to_outcome
+from briskrl.doctor.script.experiments import (
+    DISTURBED,
+    is_disturbed,
+    planned_experiments,
+    result_of,
+    to_outcome,
+)
 from briskrl.doctor.script.observed import Observed, observe
-from briskrl.doctor.script.phases import PhaseMap, Rule
+from briskrl.doctor.script.patterns.age_patterns import slow_start
+from briskrl.doctor.script.patterns.find import combine, find_patterns
+from briskrl.doctor.script.patterns.suspicions import suspicions
+from briskrl.doctor.script.phases import PhaseMap, Rule, is_own
 from briskrl.doctor.script.process import ScriptProcess
+from briskrl.doctor.script.recording import sum_samples
 from briskrl.doctor.script.source import Sources
 from briskrl.doctor.script.turns import Alternation
 
@@ -69,6 +79,7 @@ class ScriptExamination:
     def _examine(self, process: ScriptProcess) -> None:
         self._report_progress("waiting for the first environment step")
         if not self._wait(process, lambda: bool(process.recording.started_steps), self._left()):
+            self._note_start(process)
             return
         self._report_progress("observing")
         began, seconds = perf_counter(), max(LEAST_OBSERVED_S, OBSERVE_SHARE * self.budget_s)
@@ -76,6 +87,22 @@ class ScriptExamination:
         self._experiment(process)
         self._report_progress("observing its age")
         self._wait(process, lambda: False, self._left())
+
+    def _note_start(self, process: ScriptProcess) -> None:
+        """Note what the script was doing instead of taking steps."""
+        if process.exit_code is not None or not process.is_watched:
+            return
+        with process.lock:
+            recording = process.recording
+            samples = sum_samples(recording.windows[-5:])
+            stacks = [recording.stacks[key] for key, _ in samples.most_common(1)]
+        frames = [frame for stack in stacks for frame in stack.loop_frames if is_own(frame)]
+        where = (
+            f"{frames[0].code.file}:{frames[0].place.line}" if frames and frames[0].place else ""
+        )
+        self._notes.append(
+            "no environment step within the budget" + (f"; the script was at {where}" * bool(where))
+        )
 
     def _wait(self, process: ScriptProcess, is_done: Callable[[], bool], seconds: float) -> bool:
         """Let the script run until something is true; false if it ended or time is over."""
@@ -96,7 +123,8 @@ class ScriptExamination:
             left = self._left() * 0.8
             if process.exit_code is not None or left < EXPERIMENT_S[0]:
                 why = "the script had ended" if process.exit_code is not None else TOO_SHORT
-                self._outcomes += [to_outcome(rest, None, why) for rest in planned[position:]]
+                missed = [item for item in planned[position:] if item.change]
+                self._outcomes += [to_outcome(item, None, why) for item in missed]
                 return
             fair = left / (len(planned) - position)
             self._report_progress(item.question)
@@ -110,6 +138,8 @@ class ScriptExamination:
                 self._watching = answer.gain
                 continue
             found = to_outcome(item, answer, answer.why)
+            if found.gain is not None and is_disturbed(item, seen):
+                found = replace(found, verdict="unclear", answer=f"unclear: {DISTURBED}")
             self._outcomes.append(found)
             self._findings += result_of(item, found, seen)
 
@@ -130,6 +160,8 @@ class ScriptExamination:
         if not process.is_watched:
             raise BriskError(_why_unwatched(process))
         seen = self._observe(process)
+        costs = Costs(seen, self._sources)
+        start = slow_start(seen.windows)
         return Report(
             target=" ".join(self.command.argv[self.command.first_flag - 1 :]),
             version=__version__,
@@ -139,17 +171,17 @@ class ScriptExamination:
             speed=seen.speed(),
             coverage=seen.coverage,
             phases=seen.phases(),
-            findings=rank(self._findings),
+            findings=combine(find_patterns(costs), self._findings),
             outcomes=tuple(self._outcomes),
-            notes=tuple(self._notes),
+            notes=(*self._notes, *([start] if start else [])),
             history=seen.moments(),
             interrupted=self._interrupted,
             cores=usable_cores(),
-            script=self._facts(process, seen),
+            script=self._facts(process, costs),
         )
 
-    def _facts(self, process: ScriptProcess, seen: Observed) -> ScriptFacts:
-        recording = process.recording
+    def _facts(self, process: ScriptProcess, costs: Costs) -> ScriptFacts:
+        recording, seen = process.recording, costs.seen
         hello = recording.hello
         assert hello is not None
         first = next((w for w in recording.windows if w.end.steps), None)
@@ -159,7 +191,7 @@ class ScriptExamination:
             exit_code=process.exit_code,
             stopped=process.stopped,
             counters=tuple(counters(seen, threads=process.threads, workers=process.workers)),
-            warnings=(),
+            warnings=tuple(suspicions(costs)),
             unseen=tuple(unseen(seen, recording)),
             start_s=None if first is None else first.end.wall_s - float(hello["t"]),
             watching=self._watching,

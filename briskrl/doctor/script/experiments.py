@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from briskrl.doctor.experiments.base import WORTH, WORTH_A_CORE, verdict_of
 from briskrl.doctor.findings import CERTAIN, TITLES
 from briskrl.doctor.report.records import Finding, Outcome, Verdict
 from briskrl.doctor.script.observed import Observed
+from briskrl.doctor.script.phases import is_own
+from briskrl.doctor.script.recording import Code
 from briskrl.doctor.script.turns import Answer
 
 
@@ -43,7 +46,40 @@ WATCHING = ScriptExperiment(
 
 def planned_experiments(seen: Observed) -> list[ScriptExperiment]:
     """Experiments that apply to a script, the most important first."""
-    return [WATCHING, *_torch(seen), *_python(seen)]
+    return [WATCHING, *_torch(seen), *_python(seen), *_fewer_updates(seen)]
+
+
+def _fewer_updates(seen: Observed) -> Iterator[ScriptExperiment]:
+    """Half of the updates are skipped for a moment; that only shows what they cost."""
+    code = update_function(seen)
+    if code is not None:
+        name = code.name.rsplit(".", 1)[-1]
+        yield ScriptExperiment(
+            name="half of the updates",
+            question=f"How much faster with every other call of {name}() left out?",
+            cause="updates",
+            change="half as many updates",
+            switch="skip",
+            value={"file": code.file, "path": code.name, "every": 2},
+            alters="fewer updates per transition; what is learned was not compared",
+            worth=None,
+        )
+
+
+def update_function(seen: Observed) -> Code | None:
+    """The function of the user that makes an update, if there is one that can be replaced."""
+    found: Counter[Code] = Counter()
+    for key, ticks in seen.ticks.items():
+        item = seen.stacks[key]
+        if "update" in item.tags:
+            inner = next((f.code for f in item.stack.loop_frames if is_own(f)), None)
+            if inner is not None:
+                found[inner] += ticks
+    if not found:
+        return None
+    code = found.most_common(1)[0][0]
+    is_replaceable = "<" not in code.name and code.name not in ("main", "train", "run", "learn")
+    return code if is_replaceable else None
 
 
 def _torch(seen: Observed) -> Iterator[ScriptExperiment]:
@@ -113,12 +149,22 @@ def to_outcome(experiment: ScriptExperiment, answer: Answer | None, why: str = "
 TOO_FEW = "too few turns for an answer; increase --budget"
 
 
+def is_disturbed(experiment: ScriptExperiment, seen: Observed) -> bool:
+    """Whether an answer about threads holds only as long as other programs need the cores."""
+    now = seen.state.get("torch_threads")
+    is_usual = isinstance(now, int) and now <= usable_cores()
+    return experiment.cause == "threads" and is_usual and seen.is_crowded
+
+
+DISTURBED = "other programs kept the cores busy; ask again on a quiet machine"
+
+
 def result_of(experiment: ScriptExperiment, found: Outcome, seen: Observed) -> list[Finding]:
     """The finding that an experiment shows, if its gain is certain and worth it."""
     gain = found.gain
     if gain is None or experiment.worth is None or gain.factor < experiment.worth:
         return []
-    if gain.low < 1 + CERTAIN * (gain.factor - 1):
+    if gain.low < 1 + CERTAIN * (gain.factor - 1) or is_disturbed(experiment, seen):
         return []
     measured = (
         f"{experiment.change}: {gain.factor:.2f} times as fast "

@@ -13,20 +13,23 @@ from briskrl.doctor.script.recording import Recording, ScriptWindow, sum_samples
 MOMENTS = 120
 """Points of the charts over time, at most."""
 
+CROWDED = 0.1
+"""Share of the time that the script was ready to run but had no core, from which it matters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     """The unchanged script up to some moment.
 
     Args:
-        windows: Windows of the loop without experiments.
-        stacks: All stacks with their phases, by number.
+        windows: Windows of the loop without experiments, from the first update on.
+        stacks: Their stacks with their phases, by number.
         ticks: Ticks by the number of the stack, in these windows.
         state: The last record with counters.
     """
 
     windows: Sequence[ScriptWindow]
-    stacks: Sequence[Classified]
+    stacks: Mapping[int, Classified]
     ticks: Counter[int]
     state: Mapping[str, object]
 
@@ -74,6 +77,11 @@ class Observed:
         return max(1e-9, sum(window.cpu_s for window in self.windows))
 
     @property
+    def is_crowded(self) -> bool:
+        """Whether other programs had the core for a noticeable part of the time."""
+        return 1 - self.own_s / self.wall_s > CROWDED
+
+    @property
     def num_envs(self) -> int:
         """Transitions per step of the loop."""
         return max(1, round(self.steps / self.calls)) if self.calls else 1
@@ -82,6 +90,16 @@ class Observed:
     def updates_per_step(self) -> float:
         """Updates per transition."""
         return self.updates / max(1, self.steps)
+
+    @property
+    def updates_per_round(self) -> float:
+        """Updates between two environment steps, where there are any."""
+        return self.updates / max(1, self._counted("rounds"))
+
+    @property
+    def calls_per_round(self) -> float:
+        """Environment steps between two series of updates."""
+        return self.calls / max(1, self._counted("rounds"))
 
     @property
     def batch_size(self) -> int | None:
@@ -187,7 +205,8 @@ def _mode(sizes: Mapping[int, int]) -> int | None:
 
 
 def observe(recording: Recording, phases: PhaseMap) -> Observed:
-    """What a recording shows about the unchanged loop so far."""
-    windows = recording.plain
-    stacks = phases.classify(recording.stacks)
-    return Observed(windows, stacks, sum_samples(windows), recording.state)
+    """What a recording shows about the unchanged loop so far, from its first update on."""
+    windows = recording.learning
+    ticks = sum_samples(windows)
+    stacks = phases.classify({key: recording.stacks[key] for key in ticks})
+    return Observed(windows, stacks, ticks, recording.state)

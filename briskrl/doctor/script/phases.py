@@ -66,12 +66,11 @@ class PhaseMap:
         self._lines: dict[FunctionKey, dict[str, set[int]]] = {}
         self._tags: dict[Frame, str] = {}
 
-    def classify(self, stacks: Iterable[Stack]) -> list[Classified]:
-        """The phase of every stack; all stacks of the recording give the context."""
-        stacks = list(stacks)
-        direct = [self._direct(stack) for stack in stacks]
-        self._lines = _lines_by_tag(stacks, direct)
-        return [self._classified(stack, tags) for stack, tags in zip(stacks, direct, strict=True)]
+    def classify(self, stacks: Mapping[int, Stack]) -> dict[int, Classified]:
+        """The phase of every stack; all together give the context."""
+        direct = {key: self._direct(stack) for key, stack in stacks.items()}
+        self._lines = _lines_by_tag((stacks[key], tags) for key, tags in direct.items())
+        return {key: self._classified(stacks[key], tags) for key, tags in direct.items()}
 
     def _direct(self, stack: Stack) -> list[tuple[int, str]]:
         """Positions of frames that name a phase, and the phase, from the inside out."""
@@ -94,7 +93,7 @@ class PhaseMap:
 
     def _classified(self, stack: Stack, direct: Sequence[tuple[int, str]]) -> Classified:
         tags = [tag for _, tag in direct]
-        site = next((frame for frame in stack.loop_frames if _is_own(frame)), None)
+        site = next((frame for frame in stack.loop_frames if is_own(frame)), None)
         if site is None and stack.loop_frames:
             site = stack.loop_frames[0]
         return Classified(stack, self._phase(stack, tags), frozenset(tags), site)
@@ -133,7 +132,7 @@ class PhaseMap:
         return found
 
     def _by_function(self, stack: Stack) -> str:
-        frames = [frame for frame in stack.loop_frames if _is_own(frame)] or stack.loop_frames
+        frames = [frame for frame in stack.loop_frames if is_own(frame)] or stack.loop_frames
         if not frames:
             return OTHER
         code = frames[0].code
@@ -157,11 +156,11 @@ def _phase_of(node: ast.stmt, lines: Mapping[str, set[int]]) -> str:
 
 
 def _lines_by_tag(
-    stacks: Sequence[Stack], direct: Sequence[Sequence[tuple[int, str]]]
+    stacks: Iterable[tuple[Stack, Sequence[tuple[int, str]]]],
 ) -> dict[FunctionKey, dict[str, set[int]]]:
     """For every function, the lines inside which each kind of work was seen."""
     found: dict[FunctionKey, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for stack, tagged in zip(stacks, direct, strict=True):
+    for stack, tagged in stacks:
         seen: set[str] = set()
         at = dict(tagged)
         for position, frame in enumerate(stack.frames):
@@ -178,6 +177,6 @@ def _key(frame: Frame) -> FunctionKey:
     return frame.code.file, frame.code.line
 
 
-def _is_own(frame: Frame) -> bool:
+def is_own(frame: Frame) -> bool:
     """Whether a file is the user's own, not of an installed package."""
     return "site-packages" not in frame.code.file and "dist-packages" not in frame.code.file

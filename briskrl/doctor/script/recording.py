@@ -223,6 +223,13 @@ class Recording:
         """Windows of the loop without experiments."""
         return [window for window in self.started if not window.changed]
 
+    @property
+    def learning(self) -> list[ScriptWindow]:
+        """Windows without experiments from the first update on; all if no updates were seen."""
+        windows = self.plain
+        first = next((at for at, window in enumerate(windows) if window.updates), 0)
+        return windows[first:]
+
 
 def sum_samples(windows: Sequence[ScriptWindow]) -> Counter[int]:
     """Ticks by the number of the stack over some windows."""

@@ -38,6 +38,7 @@ COPIES = re.compile(r"\.(item|cpu|numpy|tolist|cuda)$|(^|\.)(from_numpy|as_tenso
 LEARNS = re.compile(r"(^|\.)(backward|zero_grad|apply_gradients|apply_updates)$")
 
 
+@cache
 def library_tag(code: Code) -> str:
     """What a function of a library does; empty if that does not matter."""
     file = code.file.replace("\\", "/")

@@ -14,8 +14,10 @@ class Counts:
         "gc_s",
         "gc_start",
         "gc_times",
+        "learned",
         "num_envs",
         "resets",
+        "rounds",
         "steps",
         "truncated",
         "updates",
@@ -30,6 +32,10 @@ class Counts:
         self.truncated = 0
         """Episodes that a time limit ended."""
         self.resets = 0
+        self.rounds = 0
+        """Times that updates were made between two calls."""
+        self.learned = 0
+        """Updates before the last call."""
         self.updates = 0
         """Steps of optimizers."""
         self.num_envs = 0

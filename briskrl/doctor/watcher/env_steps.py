@@ -132,6 +132,9 @@ class EnvSteps:
         counts, ended = self._counts, result[2]
         cut = result[3] if len(result) >= 5 else False
         counts.calls += 1
+        if counts.updates != counts.learned:
+            counts.learned = counts.updates
+            counts.rounds += 1
         if ended is False and cut is False:
             counts.steps += 1
             return True

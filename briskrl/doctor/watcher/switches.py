@@ -134,8 +134,8 @@ WRITERS = (
 
 def _skip_calls(value: Any) -> list[Undo]:
     """Make every n-th call of a function; others return what the last one returned."""
-    module, path, every = value["module"], value["path"], value["every"]
-    owner: Any = sys.modules[module]
+    path, every = value["path"], value["every"]
+    owner: Any = _module_of(value["file"])
     *outer, name = path.split(".")
     for part in outer:
         owner = getattr(owner, part)
@@ -153,3 +153,12 @@ def _skip_calls(value: Any) -> list[Undo]:
 
     patches.wrap(owner, name, skipping)
     return [patches.restore]
+
+
+def _module_of(file: str) -> Any:
+    """The module that was loaded from a file."""
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and os.path.abspath(path) == file:
+            return module
+    raise RuntimeError("the module of the function is not loaded")

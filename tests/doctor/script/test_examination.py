@@ -7,29 +7,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cli.conftest import environment
+from tests.doctor.script.examine_command import examine
 from tests.doctor.script.watched_scripts import LOOP, write
-
-
-def examine(
-    *command: object, cwd: Path, budget: float = 8, **variables: str
-) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
-    """The report of a command, and the process of the doctor."""
-    words = [sys.executable, "-m", "briskrl", "doctor", "--json", "--budget", str(budget), "--"]
-    done = subprocess.run(
-        [*words, *map(str, command)],
-        cwd=cwd,
-        env={**environment(), **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return json.loads(done.stdout) if done.stdout else {}, done
 
 
 def test_steps_are_counted_and_the_exit_code_is_the_scripts(tmp_path: Path) -> None:
@@ -206,12 +188,9 @@ def test_a_changed_folder_does_not_lose_the_source(tmp_path: Path) -> None:
 
 def test_a_rule_names_the_phase_of_a_function(tmp_path: Path) -> None:
     write(tmp_path, LOOP)
-    command = [sys.executable, "-m", "briskrl", "doctor", "--json", "--budget", "6"]
-    rule = ["--phase", "act=train.choose", "--", "python", "train.py", "2", "0"]
-    done = subprocess.run(
-        [*command, *rule], cwd=tmp_path, env=environment(), capture_output=True, check=False
-    )
-    names = {row["name"] for row in json.loads(done.stdout)["phases"]}
+    rule = ("--phase", "act=train.choose")
+    report, _ = examine("python", "train.py", 2, 0, cwd=tmp_path, options=rule)
+    names = {row["name"] for row in report["phases"]}
     assert "act" in names
     assert "choose()" not in names
 

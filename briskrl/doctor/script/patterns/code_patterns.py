@@ -1,0 +1,190 @@
+"""Slow code of the user: environments in plain Python, and calls that do not belong in a loop."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from briskrl.doctor.report.records import Finding
+from briskrl.doctor.script.costs import LOOPS, Costs, Lines, without
+from briskrl.doctor.script.patterns import fixes
+from briskrl.doctor.script.phases import Classified, is_own
+from briskrl.doctor.script.recording import Code
+from briskrl.doctor.script.source import called_name
+
+SHARE, ENV_SHARE, CODE_SHARE = 0.08, 1 / 3, 0.25
+"""Shares of calls, of environments and of other loops below which they are not reported."""
+SLOW_STEP_S = 20e-6
+"""Cost of a transition in a slow environment; a compiled one takes less than a tenth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """A call that does not belong into every step of a loop."""
+
+    pattern: re.Pattern[str]
+    cause: str
+    what: str
+    advice: str
+    fix: str = ""
+    kept: float = 0.0
+    """Share of its cost that remains when it is fixed."""
+
+
+MISPLACED = (
+    Misplaced(
+        re.compile(r"^gc\.collect$"),
+        "garbage",
+        "explicit garbage collection",
+        "leave gc.collect() out of the loop; Python collects by itself",
+    ),
+    Misplaced(
+        re.compile(r"(^|\.)deepcopy$"),
+        "deepcopy",
+        "copy.deepcopy",
+        "copy only what changes, and only when it is needed: load_state_dict into a network that "
+        "exists already",
+    ),
+    Misplaced(
+        re.compile(r"(^|\.)(sleep|render)$"),
+        "wait",
+        "sleeping or drawing",
+        "leave it out of training",
+    ),
+    Misplaced(
+        re.compile(r"(^|\.)(append|concatenate|vstack|hstack|cat|stack)$"),
+        "preallocation",
+        "building arrays anew at every step",
+        "allocate the array once and write into it",
+        fixes.RING,
+        kept=0.02,
+    ),
+    Misplaced(
+        re.compile(r"\.load_state_dict$"),
+        "target-sync",
+        "copying the target network",
+        "copy it every few hundred updates",
+    ),
+)
+
+
+def code_findings(costs: Costs) -> Iterator[Finding]:
+    """Findings about code that is slow by itself."""
+    yield from _slow_env(costs)
+    yield from _made_envs(costs)
+    for kind in MISPLACED:
+        yield from _misplaced(costs, kind)
+
+
+def _slow_env(costs: Costs) -> Iterator[Finding]:
+    share = costs.seen.share("env")
+    seconds = share * costs.seen.own_s / max(1, costs.seen.steps)
+    if share < ENV_SHARE or seconds < SLOW_STEP_S:
+        return
+    lines = _hot_function(costs)
+    if lines is None:
+        return
+    inside = costs.share(
+        lambda item: item.phase == "env" and any(map(lines.holds, item.stack.loop_frames))
+    )
+    if inside < 0.5 * share:
+        return
+    name = lines.code.name.rsplit(".", 1)[-1]
+    yield Finding(
+        cause="env",
+        title=f"the environment takes {100 * share:.0f} % of the time, most of it in {name}()",
+        evidence=(f"{1e6 * seconds:,.0f} us per transition, in loops of plain Python",),
+        advice="compute it once and look it up, or compile it; step many environments in one call",
+        gain=without(inside, costs.seen.total),
+        basis="ceiling",
+        location=lines.location,
+        source=costs.text(lines),
+        fix=fixes.CACHED,
+    )
+
+
+def _hot_function(costs: Costs) -> Lines | None:
+    """The function with a loop of its own in which an environment of the user spends its time."""
+    found: Counter[Code] = Counter()
+    for item, ticks in costs.sampled(lambda item: item.phase == "env"):
+        frame = next((frame for frame in item.stack.loop_frames if is_own(frame)), None)
+        for frame in item.stack.loop_frames:
+            if is_own(frame) and _has_loop(costs, frame.code):
+                found[frame.code] += ticks
+                break
+    if not found:
+        return None
+    code = found.most_common(1)[0][0]
+    body = costs.sources.of(code.file).functions.get(code.line)
+    return None if body is None else Lines(code, code.line, body.end_lineno or code.line)
+
+
+def _has_loop(costs: Costs, code: Code) -> bool:
+    node = costs.sources.of(code.file).functions.get(code.line)
+    return node is not None and any(isinstance(part, LOOPS) for part in ast.walk(node))
+
+
+def _made_envs(costs: Costs) -> Iterator[Finding]:
+    share = costs.seen.share("make")
+    lines = costs.hottest(lambda item: item.phase == "make")
+    if share < SHARE or lines is None:
+        return
+    yield Finding(
+        cause="make",
+        title=f"building environments takes {100 * share:.0f} % of the time",
+        evidence=("environments are built while the loop runs",),
+        advice="build each environment once and reset it",
+        gain=without(share, costs.seen.total),
+        basis="predicted",
+        location=lines.location,
+        source=costs.text(lines),
+        fix=fixes.REUSED_ENV,
+    )
+
+
+def _misplaced(costs: Costs, kind: Misplaced) -> Iterator[Finding]:
+    def is_it(item: Classified) -> bool:
+        return _calls(item, costs, kind.pattern)
+
+    share = costs.share(is_it)
+    lines = costs.hottest(is_it)
+    if share < SHARE or lines is None or not _is_wrong_here(kind, costs, lines):
+        return
+    yield Finding(
+        cause=kind.cause,
+        title=f"{kind.what} takes {100 * share:.0f} % of the time",
+        evidence=(f"{1e6 * costs.seconds_per_call(share):,.0f} us per environment step",),
+        advice=kind.advice,
+        gain=without(share * (1 - kind.kept), costs.seen.total),
+        basis="predicted",
+        location=lines.location,
+        source=costs.text(lines),
+        fix=kind.fix,
+    )
+
+
+def _calls(item: Classified, costs: Costs, pattern: re.Pattern[str]) -> bool:
+    """Whether the user's innermost code is in a call of this name."""
+    frame = item.site
+    if frame is None or frame.place is None:
+        return False
+    call = costs.sources.of(frame.code.file).call_at(frame.place)
+    return call is not None and pattern.search(called_name(call)) is not None
+
+
+def _is_wrong_here(kind: Misplaced, costs: Costs, lines: Lines) -> bool:
+    """Joining arrays is wrong where the result replaces an argument: `x = cat([x, y])`."""
+    if kind.cause != "preallocation":
+        return True
+    for node in ast.walk(costs.sources.of(lines.code.file).tree):
+        if isinstance(node, ast.Assign) and lines.first <= node.lineno <= lines.last:
+            target = ast.unparse(node.targets[0])
+            arguments = ast.walk(node.value)
+            if any(
+                isinstance(part, ast.expr) and ast.unparse(part) == target for part in arguments
+            ):
+                return True
+    return False

@@ -1,0 +1,99 @@
+"""Too many updates, too small batches, too few environments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from briskrl.doctor.report.records import Finding
+from briskrl.doctor.script.costs import Costs, without
+from briskrl.doctor.script.patterns import fixes
+
+SHARE, ACTING = 0.3, 0.3
+"""Shares of learning, and of acting, below which they are not reported."""
+MANY, OFTEN = 2.0, 8.0
+"""Updates per round from which fewer are advised; steps per round up to which that is off-policy:
+methods that learn from each rollout once need all of their updates."""
+SMALL, SERIES = 16, 8.0
+"""Rows of a small minibatch, and updates in a row from which larger ones are advised."""
+FEW, ENOUGH = 4, 16
+"""Environments that are few, and those that are advised."""
+
+
+def learning_findings(costs: Costs) -> Iterator[Finding]:
+    """Findings about the amount of work per transition."""
+    yield from _many_updates(costs)
+    yield from _small_batches(costs)
+    yield from _few_envs(costs)
+
+
+def _many_updates(costs: Costs) -> Iterator[Finding]:
+    seen = costs.seen
+    share = seen.share("update", "sample")
+    per_round, steps_per_round = seen.updates_per_round, seen.calls_per_round
+    if share < SHARE or per_round < MANY or steps_per_round > OFTEN:
+        return
+    lines = costs.loop_around(lambda item: item.phase in ("update", "sample"))
+    lines = lines or costs.hottest(lambda item: item.phase == "update")
+    yield Finding(
+        cause="updates",
+        title=f"learning takes {100 * share:.0f} % of the time",
+        evidence=(
+            f"{per_round:.3g} updates after every {steps_per_round:.3g} steps of "
+            f"{seen.num_envs} environments: {seen.updates_per_step:.3g} per transition",
+        ),
+        advice=f"one update where there are {per_round:.3g}, if as much is still learned",
+        gain=without(share * (1 - 1 / per_round), seen.total),
+        basis="predicted",
+        alters_learning="fewer updates per transition: cheaper steps, less learned from each",
+        location="" if lines is None else lines.location,
+        source="" if lines is None else costs.text(lines),
+        fix=fixes.FEWER_UPDATES,
+    )
+
+
+def _small_batches(costs: Costs) -> Iterator[Finding]:
+    seen = costs.seen
+    share, rows = seen.share("update", "sample"), seen.batch_size
+    if rows is None or rows > SMALL or share < SHARE or seen.updates_per_round < SERIES:
+        return
+    lines = costs.loop_around(lambda item: item.phase == "update")
+    # A minibatch this small costs about as much as one of eight times the size.
+    yield Finding(
+        cause="small-batch",
+        title=f"minibatches of {rows} are too small to be efficient",
+        evidence=(
+            f"{seen.updates_per_round:.3g} updates in a row, {100 * share:.0f} % of the time",
+        ),
+        advice="larger minibatches and as many times fewer updates",
+        gain=without(share * 7 / 8 * 0.9, seen.total),
+        basis="predicted",
+        alters_learning="fewer, larger updates: the learning rate may need to grow with them",
+        location="" if lines is None else lines.location,
+        source="" if lines is None else costs.text(lines),
+        fix=fixes.LARGER_BATCHES,
+    )
+
+
+def _few_envs(costs: Costs) -> Iterator[Finding]:
+    """Only where the script uses vector environments already: then it is a matter of a number."""
+    seen = costs.seen
+    counted = seen.windows[-1].end.counts["num_envs"] if seen.windows else 0
+    share = seen.share("act")
+    if not 0 < counted < FEW or share < ACTING:
+        return
+    fewer = counted / ENOUGH
+    loop = 1 - seen.share("update", "sample", "log", "save")
+    saved = loop * (1 - fewer)
+    yield Finding(
+        cause="few-envs",
+        title=f"{counted} environment{'s' * (counted > 1)} at a time: calls cost more than work",
+        evidence=(
+            f"{100 * share:.0f} % of the time goes into choosing actions for {counted} "
+            f"observation{'s' * (counted > 1)} at a time; {ENOUGH} cost about as much",
+        ),
+        advice=f"step {ENOUGH} environments together",
+        gain=without(saved, seen.total),
+        basis="predicted",
+        alters_learning=f"{ENOUGH} environments: other data between two updates",
+        fix=fixes.VECTOR_ENVS,
+    )
