@@ -24,6 +24,7 @@ GRACE_S = 4.0
 FIRST_VIEWER_S = 20.0
 IDLE_S = 900.0
 """A player of which nothing is asked for this long ends; a paused page asks nothing."""
+KILL_S = 10.0
 REPLY_S = 300.0
 """Longest time for an answer; preparing an environment may compile it first."""
 LONGEST_LINE = 1 << 26
@@ -158,15 +159,15 @@ class Session:
         for future in self._replies.values():
             if not future.done():
                 future.set_result({"error": {"code": code, "text": text}})
-        self.kill()
+        if self._writer is not None:
+            self._writer.close()
+        # In a thread, because a busy machine takes its time to end a process.
+        asyncio.get_running_loop().run_in_executor(None, self.kill)
         self._on_end(self)
 
     def kill(self) -> None:
-        """Kill the process and close the connection; may be called twice."""
-        if self._writer is not None:
-            with suppress(RuntimeError):
-                self._writer.close()
-        self._process.kill()
+        """Kill the process and wait for its end; may be called twice."""
+        self._process.kill(KILL_S)
         if self._output >= 0:
             os.close(self._output)
             self._output = -1
@@ -176,7 +177,8 @@ class Session:
             while line := await reader.readline():
                 self._receive(line)
         if not self._ended:
-            reason = f"The player {self._process.describe_end()}."
+            ended = await asyncio.to_thread(self._process.describe_end)
+            reason = f"The player {ended}."
             words = self._last_words()
             self.end("died", f"{reason} {words}" if words else reason)
 
