@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 from base64 import b64encode
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from briskrl.core.types import JSON, StepBuffers
 from briskrl.envs.base import VecEnv
-from briskrl.training.game_video import DrawsPictures
 from briskrl.web.play.player.brain import PLACES
 from briskrl.web.play.player.game import Command, action_names
 
@@ -23,6 +23,11 @@ PIXEL_ART = 128
 MOST_NUMBERS = 64
 
 
+Image8 = NDArray[np.uint8]
+Picture = Callable[[], Image8]
+"""Draws the present state, (H, W, 3)."""
+
+
 class FramesView:
     """See game.View. Frames are PNG or JPEG images in base64."""
 
@@ -30,9 +35,9 @@ class FramesView:
     rewinds: ClassVar[bool] = False
     ahead: ClassVar[int] = 90
 
-    def __init__(self, env: VecEnv, drawn: DrawsPictures, fps: float) -> None:
+    def __init__(self, env: VecEnv, picture: Picture, fps: float) -> None:
         self._env = env
-        self._drawn = drawn
+        self._picture = picture
         self._fps = fps
         self.commands: Mapping[str, Command] = {}
 
@@ -46,7 +51,7 @@ class FramesView:
 
     def state(self, buffers: StepBuffers) -> dict[str, JSON]:
         """The frame."""
-        return {"frame": encoded(np.asarray(self._drawn.render()[0], np.uint8))}
+        return {"frame": encoded(self._picture())}
 
 
 class NumbersView:
@@ -81,7 +86,7 @@ class NumbersView:
         return {"obs": np.round(flat, PLACES).tolist()}
 
 
-def encoded(frame: np.ndarray[Any, np.dtype[np.uint8]]) -> str:
+def encoded(frame: Image8) -> str:
     """A frame (H, W, 3) as the base64 text of an image file."""
     image = Image.fromarray(frame)
     side, sink = max(image.size), io.BytesIO()

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from briskrl.core.errors import BriskError
 from briskrl.core.registry import load_object
 from briskrl.core.types import StepBuffers
@@ -14,7 +16,7 @@ from briskrl.envs.make import make_env
 from briskrl.training.evaluate import Agent, HasEvaluationSettings
 from briskrl.training.game_video import DrawsPictures
 from briskrl.web.play.player.brain import Brain
-from briskrl.web.play.player.frames_view import FramesView, NumbersView
+from briskrl.web.play.player.frames_view import FramesView, NumbersView, Picture
 from briskrl.web.play.player.game import Game, View
 
 FPS = 30.0
@@ -55,7 +57,17 @@ def _drawn_game(agent: Agent, config: Any) -> Game:
     if why or not isinstance(env, DrawsPictures):
         return Game(env, brain, NumbersView(env, why))
     metadata = getattr(env, "metadata", {})
-    return Game(env, brain, FramesView(env, env, float(metadata.get("render_fps") or FPS)))
+    view = FramesView(env, _picture_of(env), float(metadata.get("render_fps") or FPS))
+    return Game(env, brain, view)
+
+
+def _picture_of(env: DrawsPictures) -> Picture:
+    """What draws the present state; workflows have a caption above."""
+    from briskrl.envs.workflow.env import WorkflowVecEnv
+
+    if isinstance(env, WorkflowVecEnv):
+        return lambda: env.caption(0).above(env.render()[0], env.cell_px)
+    return lambda: np.asarray(env.render()[0], np.uint8)
 
 
 def _with_pictures(name: str, config: Any) -> tuple[VecEnv | None, str]:
