@@ -103,6 +103,7 @@ def test_watching_changes_nothing_on_the_disk(server, runs):
 
 
 def test_head_starts_nothing(server):
+    assert gone(players(server))
     status, _ = server.get("/api/play/start", "HEAD", run=server.run_id("snake"), seed=0, episode=0)
     assert status == 200
     assert not players(server)
@@ -122,6 +123,7 @@ def test_head_starts_nothing(server):
     ],
 )
 def test_bad_games_are_refused_before_a_process_starts(server, wrong):
+    assert gone(players(server))
     asked = {"run": server.run_id("snake"), "seed": 0, "episode": 0} | wrong
     status, body = server.get("/api/play/start", **asked)
     assert (status, body["code"]) == (400, "bad-request")
