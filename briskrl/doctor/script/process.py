@@ -22,7 +22,7 @@ import psutil
 from briskrl.core.errors import ConfigError
 from briskrl.doctor.script.command import Command
 from briskrl.doctor.script.recording import Recording
-from briskrl.doctor.watcher import bootstrap_folder
+from briskrl.doctor.watcher import watch_variables
 from briskrl.doctor.watcher.channel import CONTROL, PAGE, RECORDS
 from briskrl.doctor.watcher.start import TICK_S
 
@@ -65,7 +65,8 @@ class ScriptProcess:
         self._changing = False
         self._quiet_until = 0.0
         self._done = Event()
-        environment = {**os.environ, **(variables or {}), **self._watch_variables()}
+        environment = {**os.environ, **(variables or {})}
+        environment |= watch_variables(str(self._folder), environment)
         try:
             self._popen = subprocess.Popen(command.argv, env=environment, stdout=stdout)
         except OSError as error:
@@ -74,14 +75,6 @@ class ScriptProcess:
             raise ConfigError(f"Cannot start {command.argv[0]}: {reason}.") from None
         self._thread = Thread(target=self._follow, name="doctor-ticks", daemon=True)
         self._thread.start()
-
-    def _watch_variables(self) -> dict[str, str]:
-        before = os.environ.get("PYTHONPATH")
-        path = [str(bootstrap_folder()), *([before] if before else [])]
-        variables = {"BRISK_WATCH": str(self._folder), "PYTHONPATH": os.pathsep.join(path)}
-        if before is not None:
-            variables["BRISK_WATCH_PYTHONPATH"] = before
-        return variables
 
     @property
     def exit_code(self) -> int | None:

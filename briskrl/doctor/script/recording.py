@@ -200,12 +200,19 @@ class Recording:
 
     def _add_event(self, record: Mapping[str, Any]) -> None:
         if "hello" in record:
-            self.hello = record
+            self._begin(record)
         elif "bye" in record:
             self.has_ended = True
             self.end_reason = record.get("why", "")
         elif "error" in record:
             self.errors.append(record["error"])
+
+    def _begin(self, record: Mapping[str, Any]) -> None:
+        """A script begins; one that has replaced itself by another begins anew."""
+        self.hello, self.has_ended, self.end_reason, self.state = record, False, "", {}
+        for known in (self.stacks, self.windows, self._codes, self._places, self._samples):
+            known.clear()
+        self._last = None
 
     @property
     def started_steps(self) -> bool:

@@ -9,8 +9,24 @@ changes settings for a moment when the doctor asks for it. It interprets nothing
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 
 def bootstrap_folder() -> str:
     """The folder to put first in PYTHONPATH, with the name of another in BRISK_WATCH."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
+
+
+def watch_variables(folder: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Variables with which a Python program is watched.
+
+    Args:
+        folder: Where it writes what it sees.
+        environment: Its other variables.
+    """
+    before = environment.get("PYTHONPATH")
+    path = [bootstrap_folder(), *([before] if before else [])]
+    variables = {"BRISK_WATCH": folder, "PYTHONPATH": os.pathsep.join(path)}
+    if before is not None:
+        variables["BRISK_WATCH_PYTHONPATH"] = before
+    return variables

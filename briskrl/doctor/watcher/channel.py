@@ -36,9 +36,17 @@ class Channel:
         """Number of the last command, modulo 256."""
 
     def send(self, lines: list[dict[str, Any]]) -> None:
-        """Write records, in one call of the system."""
+        """Write records, in one call of the system; none are written after a failure."""
+        if self._file < 0:
+            return
         text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-        os.write(self._file, text.encode())
+        data = text.encode()
+        try:
+            written = os.write(self._file, data)
+        except OSError:  # The script has closed all files, or the disk is full.
+            written = 0
+        if written < len(data):
+            self._file = -1
 
     def receive(self) -> dict[str, Any]:
         """The command that has arrived; call only if `control[0]` differs from `seen`."""

@@ -11,6 +11,7 @@ from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from . import watch_variables
 from .channel import Channel
 from .clocks import read_clocks
 from .counts import Counts
@@ -24,6 +25,7 @@ from .turns import Turns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_execve = os.execve
 TICK_S = 0.005
 """Mean time between two ticks; the doctor sends them."""
 FLUSH_S = 0.2
@@ -33,11 +35,12 @@ class Watcher:
     """Everything the watcher knows about this process.
 
     Args:
-        channel: The connection to the doctor.
+        folder: The folder that the doctor has prepared.
     """
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._channel = channel = Channel(folder)
         self._counts = Counts()
         self._stacks = Stacks()
         self._forward = ForwardPasses()
@@ -59,8 +62,8 @@ class Watcher:
         gc.callbacks.append(self._see_collection)
         atexit.register(self.end)
         self._patches.wrap(os, "_exit", self._ending)
-        for name in ("execv", "execve"):
-            self._patches.wrap(os, name, self._ending)
+        self._patches.wrap(os, "execv", self._replacing)
+        self._patches.wrap(os, "execve", self._replacing)
         self._patches.wrap(signal, "signal", self._watching_handlers)
         hello = {"hello": self._pid, "python": sys.version.split()[0], "exe": sys.executable}
         self._channel.send([{**hello, "argv": sys.argv, **read_clocks()}])
@@ -69,11 +72,11 @@ class Watcher:
         """Ignore further ticks and write what is left."""
         if os.getpid() != self._pid or self._pid == 0:
             return
+        pid, self._pid = self._pid, 0
         signal.signal(signal.SIGPROF, signal.SIG_IGN)
         self._turns.revert()
         self._flush(perf_counter())
-        self._channel.send([{"bye": self._pid, **read_clocks()}])
-        self._pid = 0
+        self._channel.send([{"bye": pid, **read_clocks()}])
 
     def _tick(self, signum: int, frame: FrameType | None) -> None:
         if self._busy or os.getpid() != self._pid:
@@ -142,6 +145,20 @@ class Watcher:
 
         return ending
 
+    def _replacing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """`execv` and `execve`: another Python in place of this one is watched again."""
+
+        def replacing(path: Any, args: Any, *rest: Any) -> Any:
+            if os.getpid() != self._pid or "python" not in os.path.basename(os.fsdecode(path)):
+                self.end()
+                return original(path, args, *rest)
+            environment = rest[0] if rest else os.environ
+            self.end()
+            again = watch_variables(self._folder, environment)
+            return _execve(path, args, {**environment, **again})
+
+        return replacing
+
     def _watching_handlers(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """`signal.signal`: a script that uses the signal of the ticks gets it for itself."""
 
@@ -156,13 +173,16 @@ class Watcher:
 
 def start(folder: str) -> Watcher:
     """Watch this process and write to a folder that the doctor has prepared."""
-    watcher = Watcher(Channel(folder))
+    watcher = Watcher(folder)
     watcher.begin()
     return watcher
 
 
 def _interrupt_quietly() -> None:
     """End the script as Ctrl-C does, without the traceback if it does not handle that itself."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        signal.raise_signal(signal.SIGINT)
+        return
     shown = sys.excepthook
 
     def hook(kind: Any, error: Any, trace: Any) -> None:
