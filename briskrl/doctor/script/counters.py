@@ -50,7 +50,7 @@ def _collections(seen: Observed) -> Iterator[tuple[str, str]]:
         yield "garbage collection", f"{format_percent(share)} of the time"
 
 
-def unseen(seen: Observed, recording: Recording) -> Iterator[str]:
+def unseen(seen: Observed, recording: Recording, *, workers: int) -> Iterator[str]:
     """What could not be counted or named, and why."""
     versions = seen.state.get("versions")
     loaded = set(versions) if isinstance(versions, dict) else set()
@@ -59,6 +59,11 @@ def unseen(seen: Observed, recording: Recording) -> Iterator[str]:
             "no environment steps: no class with a `step` that returns observation, reward and "
             "end was called in this process"
         )
+        if workers:
+            yield (
+                "other programs: the command started some, which are not watched; if one of them "
+                "trains, name the training script itself"
+            )
     if not seen.updates and "torch" not in loaded:
         found = sorted(loaded & {"jax", "keras", "tensorflow"})
         name = " and ".join(found) if found else "NumPy or other code"

@@ -192,7 +192,7 @@ class ScriptExamination:
             stopped=process.stopped,
             counters=tuple(counters(seen, threads=process.threads, workers=process.workers)),
             warnings=tuple(suspicions(costs)),
-            unseen=tuple(unseen(seen, recording)),
+            unseen=tuple(unseen(seen, recording, workers=process.workers)),
             start_s=None if first is None else first.end.wall_s - float(hello["t"]),
             watching=self._watching,
             counting=seen.counting,

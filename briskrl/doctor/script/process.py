@@ -28,6 +28,8 @@ from briskrl.doctor.watcher.start import TICK_S
 
 READ_S = 0.1
 """Time between two looks at the records."""
+LOOK_S = 0.5
+"""Time between two looks at the processes of a script that sends no records."""
 STOPPING_S = 1.0
 """Seconds for the script to end after each request, which get more severe."""
 
@@ -158,7 +160,8 @@ class ScriptProcess:
 
     def _follow(self) -> None:
         """Send ticks and read records until the script ends."""
-        next_read, jitter = 0.0, random.Random(0)
+        next_read = next_look = 0.0
+        jitter = random.Random(0)
         while self._popen.poll() is None:
             # Even steps would always meet a loop at the same place.
             self._done.wait(TICK_S * jitter.uniform(0.5, 1.5))
@@ -168,6 +171,9 @@ class ScriptProcess:
             if now > next_read:
                 self._read_records()
                 next_read = now + READ_S
+            if now > next_look:
+                self._rss_mb()
+                next_look = now + LOOK_S
         self._read_records()
         self._done.set()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from briskrl.core.errors import BriskError
+from tests.cli.conftest import environment
 from tests.doctor.script.watched_scripts import write
 from tests.doctor.scripts.examine import examine, examine_script
 
@@ -41,6 +44,8 @@ def test_a_script_that_closes_all_files_runs_on(tmp_path: Path) -> None:
 
 
 LIMITED = """
+import json
+import os
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -227,3 +232,37 @@ def test_another_version_of_python_is_watched(tmp_path: Path, minor: int) -> Non
     assert report.script.exit_code == 11
     assert report.script.python.startswith(f"3.{minor}.")
     assert report.phases[0].name == "env"
+
+
+READY = """
+play(1.5)
+print("learning", flush=True)
+play(100)
+"""
+
+
+@pytest.mark.parametrize("whole_group", [True, False])
+def test_ctrl_c_reports_what_is_known(tmp_path: Path, whole_group: bool) -> None:
+    script = write(tmp_path, PLAY + READY)
+    command = [sys.executable, "-m", "briskrl", "doctor", "--json", "--budget", "60", "--"]
+    doctor = subprocess.Popen(
+        [*command, sys.executable, script.name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
+    assert doctor.stderr is not None
+    # The output of the script is apart from the report.
+    while "learning" not in doctor.stderr.readline():
+        assert doctor.poll() is None
+    if whole_group:
+        os.killpg(doctor.pid, signal.SIGINT)
+    else:
+        doctor.send_signal(signal.SIGINT)
+    output, error = doctor.communicate(timeout=60)
+    report = json.loads(output)
+    assert report["interrupted"]
+    assert report["speed"]["steps"] > 0
+    assert "_brisk_watcher" not in error
