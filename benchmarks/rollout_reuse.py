@@ -54,7 +54,7 @@ class Task:
 
 
 # Fixed here, so that the study does not depend on defaults.
-LR = 3e-3
+SCALE = {"lr": 3e-3, "update_steps": 32, "minibatch_size": 4096, "gae_lambda": 0.95}
 
 CARTPOLE: dict[str, Any] = {
     "env": "gym:CartPole-v1",
@@ -66,23 +66,23 @@ SNAKE: dict[str, Any] = {"env": "snake", "env_config": {"obs": "flood"}, "goals"
 TASKS = {
     "cartpole-64": Task(
         **CARTPOLE,
-        algo_config={"lr": LR, "minibatch_size": 256},
+        algo_config={**SCALE, "minibatch_size": 256},
         num_envs=64,
         greedy_at=30_000,
         limit=400_000,
     ),
     "cartpole-1024": Task(
-        **CARTPOLE, algo_config={"lr": LR}, num_envs=1024, greedy_at=300_000, limit=1_500_000
+        **CARTPOLE, algo_config=SCALE, num_envs=1024, greedy_at=300_000, limit=1_500_000
     ),
     "snake-64": Task(
         **SNAKE,
-        algo_config={"lr": LR, "minibatch_size": 256},
+        algo_config={**SCALE, "minibatch_size": 256},
         num_envs=64,
         greedy_at=100_000,
         limit=1_200_000,
     ),
     "snake-1024": Task(
-        **SNAKE, algo_config={"lr": LR}, num_envs=1024, greedy_at=500_000, limit=2_000_000
+        **SNAKE, algo_config=SCALE, num_envs=1024, greedy_at=500_000, limit=2_000_000
     ),
 }
 """Rollouts of 32 steps: 2,048 transitions from 64 environments, 32,768 from 1,024."""

@@ -12,8 +12,10 @@ import dataclasses
 import inspect
 import io
 import os
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +37,15 @@ from briskrl.training.config import Stage, TrainConfig
 from briskrl.workflows.config import SearcherConfig
 from briskrl.workflows.run.config import WorkflowConfig
 from briskrl.workflows.run.stop_config import StopConfig
-from briskrl.zoo import zoo_entries
+from briskrl.zoo import ZooEntry, zoo_entries
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).parents[1]
+SAME_TASK = {"cartpole": "gym:CartPole-v1"}
+"""Environments of ours whose published scores are under another name."""
 _FLAGS = (
     f"As a flag, `num_envs` is written `{flag_name('num_envs')}`; settings that are true or false "
     "have the flags `--name` and `--no-name`."
@@ -132,31 +136,58 @@ def workflow_runs_page() -> str:
 
 
 def zoo_page() -> str:
-    """Every entry of the zoo with its settings, and the measured ones with their scores."""
-    names = ("entry", "score (bar)", "steps", "CPU s", "seeds reached", "published")
-    head = f"| {' | '.join(names)} |\n|{' --- |' * len(names)}"
-    rows, settings = [], []
-    for entry in zoo_entries():
-        settings.append(f"- `{entry.name}`: {entry.describe() or 'the general defaults'}")
-        found = entry.measured
-        if found:
-            reached = f"{found['reached']} of {found['seeds']}"
-            rows.append(
-                f"| `{entry.name}` | {found['score']:g} ({found['bar']:g}) | "
-                f"{entry.run['steps']:,} | {found['cpu_s']:g} | {reached} | "
-                f"{found.get('published', '')} |"
-            )
+    """Measured entries of the zoo beside published scores, and the settings of all entries."""
+    names = ("entry", "score (bar)", "seeds reached", "steps to bar", "CPU s to bar")
+    names += ("all steps", "CPU s", "RL-Zoo", "CleanRL")
+    entries = list(zoo_entries())
     return (
         "# Results of the zoo\n\n"
         "Tuned settings of the package, see [Use tuned settings](how-to/zoo.md). Scores are means "
-        "over seeds that no setting was chosen with, of 100 games each without exploration; CPU "
-        "seconds are those of training, on one busy core of a shared server. `brisk zoo check "
-        "NAME` repeats a row with other seeds.\n\n"
-        + "\n".join([head, *rows])
-        + "\n\n## Settings\n\n"
-        + "\n".join(settings)
+        "over seeds that no setting was chosen with, of 100 games each without exploration. CPU "
+        "seconds are those of training, on one busy core of a shared server. The steps and CPU "
+        "seconds to the bar are those of the first of 20 evaluations of 20 games that reaches it, "
+        "in the median over the seeds, where they were measured (`benchmarks/zoo_scores.py`). "
+        "`brisk zoo check NAME` repeats a row with other seeds.\n\n"
+        "The last two columns are what other libraries publish, with their number of steps: "
+        "[RL-Zoo](https://github.com/DLR-RM/rl-baselines3-zoo/blob/master/benchmark.md) one run "
+        "each, with the deterministic policy, and "
+        "[CleanRL](https://docs.cleanrl.dev/rl-algorithms/overview/) the training episodes at the "
+        "end of 500,000 steps, exploration included.\n\n"
+        f"| {' | '.join(names)} |\n|{' --- |' * len(names)}\n"
+        + "\n".join(_zoo_row(entry) for entry in entries if entry.measured)
+        + "\n\n## Commands and settings\n\n"
+        + "\n".join(
+            f"- `{entry.command}`: {entry.describe() or 'the general defaults'}"
+            for entry in entries
+        )
         + "\n"
     )
+
+
+def _zoo_row(entry: ZooEntry) -> str:
+    """A measured entry as a row of the table."""
+    found = entry.measured
+    published = _published_scores().get(SAME_TASK.get(entry.env, entry.env), {})
+    steps = found.get("steps_to_bar")
+    cells = (
+        f"`{entry.name}`",
+        f"{found['score']:g} ({found['bar']:g})",
+        f"{found['reached']} of {found['seeds']}",
+        "-" if steps is None else f"{steps:,}",
+        f"{found['cpu_s_to_bar']:g}" if "cpu_s_to_bar" in found else "-",
+        f"{entry.run['steps']:,}",
+        f"{found['cpu_s']:g}",
+        published.get("rl_zoo", "-"),
+        published.get("cleanrl", "-"),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+@cache
+def _published_scores() -> dict[str, dict[str, str]]:
+    """Scores of other libraries by environment."""
+    path = ROOT / "benchmarks" / "published_scores.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def algorithm_pages() -> Iterator[tuple[str, str]]:
@@ -168,7 +199,8 @@ def algorithm_pages() -> Iterator[tuple[str, str]]:
         cls = load_object(address)
         rows = [
             f"| `{name}` | {ALGOS.get(name).summary} | "
-            f"{_values({**ALGOS.get(name).run_preset, **ALGOS.get(name).preset})} |"
+            f"{_values({**ALGOS.get(name).run_preset, **ALGOS.get(name).preset})} | "
+            f"{_values({**ALGOS.get(name).python_run_preset, **ALGOS.get(name).python_preset})} |"
             for name in names
         ]
         title = cls.__name__.removesuffix("Config")
@@ -178,7 +210,11 @@ def algorithm_pages() -> Iterator[tuple[str, str]]:
             f"{names[0]}`, and fields of `briskrl.{cls.__name__}`. {_FLAGS}\n\n{_table(cls)}\n\n"
             "## Presets\n\n"
             "A preset of `--algo` changes these defaults; every setting can still be given.\n\n"
-            "| preset | summary | changes |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+            "The last column is for environments stepped in Python (`gym:`, and those passed to "
+            "`train`), besides.\n\n"
+            "| preset | summary | changes | in Python |\n| --- | --- | --- | --- |\n"
+            + "\n".join(rows)
+            + "\n"
         )
         yield f"reference/{title.lower()}.md", text
 

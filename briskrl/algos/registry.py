@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from briskrl.algos.dqn.config import DQN_PRESETS
-from briskrl.algos.ppo.config import PPO_PRESETS
+from briskrl.algos.ppo.config import PPO_IN_PYTHON, PPO_PRESETS
 from briskrl.core.errors import ConfigError
 from briskrl.core.registry import Registry
 
@@ -36,9 +36,21 @@ class AlgoEntry:
     """Settings of the algorithm that differ from the class's defaults."""
     run_preset: dict[str, object] = field(default_factory=dict)
     """Settings of the run that differ from the run's own defaults."""
+    python_preset: dict[str, object] = field(default_factory=dict)
+    """Further settings of the algorithm where environments are stepped in Python."""
+    python_run_preset: dict[str, object] = field(default_factory=dict)
+    """Further settings of the run where environments are stepped in Python."""
     round_steps: str | None = None
     """The setting that says how many steps every environment takes between updates, if there is
     one."""
+
+    def algo_defaults(self, *, in_python: bool) -> dict[str, object]:
+        """Settings of the algorithm that the preset changes."""
+        return self.preset | (self.python_preset if in_python else {})
+
+    def run_defaults(self, *, in_python: bool) -> dict[str, object]:
+        """Settings of the run that the preset changes."""
+        return self.run_preset | (self.python_run_preset if in_python else {})
 
 
 class AlgoRegistry(Registry[AlgoEntry]):
@@ -120,6 +132,10 @@ for _name, _preset in PPO_PRESETS.items():
             # PPO does few large updates, which many environments make less noisy; the others do
             # many small ones.
             run_preset={"num_envs": 1024 if _name == "ppo" else 64},
+            # Where steps are expensive, few environments with long rollouts learn from fewer of
+            # them (`benchmarks/policy_study.py`).
+            python_preset=PPO_IN_PYTHON if _name == "ppo" else {},
+            python_run_preset={"num_envs": 16} if _name == "ppo" else {},
             round_steps="update_steps",
         ),
     )

@@ -69,7 +69,7 @@ class PlainReporter:
 
     def on_note(self, text: str) -> None:
         """Print the note."""
-        self._print(f"note: {text}")
+        self._print(noted(text))
 
     def on_end(self, result: RunResult) -> None:
         """Print nothing; the command prints the summary."""
@@ -112,7 +112,7 @@ class LiveReporter:
 
     def on_note(self, text: str) -> None:
         """Print the note above the panel."""
-        self._print(f"note: {text}")
+        self._print(noted(text))
 
     def on_end(self, result: RunResult) -> None:
         """Close the panel; the command prints the summary."""
@@ -186,6 +186,11 @@ def eta(progress: Progress) -> str:
     return "-" if progress.eta_s is None else format_duration(progress.eta_s)
 
 
+def noted(text: str) -> str:
+    """A note or a warning as a line of output."""
+    return text if text.startswith("warning: ") else f"note: {text}"
+
+
 def title(info: RunInfo) -> str:
     """One line that names the algorithm, environment, device and run folder."""
     resumed = ", resumed" if info.resumed else ""
@@ -193,7 +198,8 @@ def title(info: RunInfo) -> str:
     learner = " and a learner thread" if info.overlap else ""
     if info.replicas > 1:
         threads = f"{info.replicas} replicas with {threads} each"
-    place = f"{info.num_envs} envs, {info.device}, {threads}{learner}"
+    envs = "1 env" if info.num_envs == 1 else f"{info.num_envs} envs"
+    place = f"{envs}, {info.device}, {threads}{learner}"
     return f"{info.algo} on {info.env}: {place}{resumed}, in {info.run_dir}"
 
 

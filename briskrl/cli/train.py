@@ -29,6 +29,7 @@ from briskrl.training.resolve import (
     algo_config_class,
     env_config_class,
     resolve,
+    steps_in_python,
     zoo_entry_of,
 )
 from briskrl.training.trust import check_trusted, modules_of, modules_of_run
@@ -280,7 +281,8 @@ def _parser(selection: Selection, prog: str, own: Mapping[str, type]) -> Parser:
     group = parser.add_argument_group("run")
     defined = set(parser._option_string_actions)
     taken = [flag for flag in map(flag_name, SHARED) if flag in defined]
-    run_preset = ALGOS.get(algo).run_preset
+    entry, in_python = ALGOS.get(algo), steps_in_python(env)
+    run_preset = entry.run_defaults(in_python=in_python)
     add_flags(group, classes[""], preset=run_preset, preset_name=algo, taken=taken)
     # Without an environment the help is short, but the flags still work.
     hidden = selection.env is None
@@ -290,7 +292,7 @@ def _parser(selection: Selection, prog: str, own: Mapping[str, type]) -> Parser:
         parser.add_argument_group(f"algorithm {algo}"),
         classes["algo_config"],
         section="algo_config",
-        preset=ALGOS.get(algo).preset,
+        preset=entry.algo_defaults(in_python=in_python),
         preset_name=algo,
         hidden=hidden,
     )

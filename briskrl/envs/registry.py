@@ -99,6 +99,9 @@ class EnvFamily:
     if observations depend on nothing but the present. Importing it imports no Numba."""
     member: str = ""
     """Example of a member, the part of a name after the colon; empty if there are no members."""
+    steps_in_python: bool = False
+    """Whether environments are stepped one by one in Python in general, which makes steps expensive
+    compared with updates."""
 
     def load_config(self) -> type[Any]:
         """The settings dataclass."""
@@ -228,6 +231,7 @@ ENVS.add(
         config="briskrl.envs.gym.config:GymConfig",
         factory="briskrl.envs.gym.backend_selection:build",
         member="CartPole-v1",
+        steps_in_python=True,
     ),
 )
 ENVS.add(
@@ -247,6 +251,7 @@ ENVS.add(
         summary="An environment passed from Python: train(config, env=...)",
         config="briskrl.envs.gym.config:GymConfig",
         factory="briskrl.envs.external:build",
+        steps_in_python=True,
     ),
 )
 

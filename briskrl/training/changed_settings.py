@@ -14,7 +14,12 @@ from briskrl.core.errors import ConfigError, RunFolderError
 from briskrl.core.state_checks import MALFORMED
 from briskrl.core.types import JSON
 from briskrl.training.config import TrainConfig
-from briskrl.training.resolve import TABLES, algo_config_class, env_config_class
+from briskrl.training.resolve import (
+    TABLES,
+    algo_config_class,
+    env_config_class,
+    steps_in_python,
+)
 from briskrl.training.storage.own_files import read_regular
 from briskrl.training.storage.run_dir import RunDir
 
@@ -63,8 +68,10 @@ def default_settings(env: str, algo: str) -> dict[str, JSON]:
     # Only the user's own program may register the algorithm or the environment.
     with suppress(ConfigError):
         entry = ALGOS.get(algo)
-        run |= entry.run_preset
-        tables["algo_config"] = to_dict(build(algo_config_class(algo), settings(entry.preset)))
+        in_python = steps_in_python(env)
+        run |= entry.run_defaults(in_python=in_python)
+        preset = settings(entry.algo_defaults(in_python=in_python))
+        tables["algo_config"] = to_dict(build(algo_config_class(algo), preset))
     with suppress(ConfigError):
         tables["env_config"] = to_dict(build(env_config_class(env), {}))
     return run | tables

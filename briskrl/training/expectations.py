@@ -27,8 +27,9 @@ def _of_replay(components: OffPolicyComponents, steps: int) -> Iterator[str]:
     starts, ratio = components.learning_starts, components.updates_per_step
     updates = int(max(0, steps - starts) * ratio)
     if updates < FEW_UPDATES:
+        count = f"only {updates:,} updates" if updates else "no update"
         yield (
-            f"only {updates:,} updates in {steps:,} steps: learning starts after {starts:,} "
+            f"{count} in {steps:,} steps: learning starts after {starts:,} "
             f"(--learning-starts), then there are {ratio:g} updates per step "
             "(--train-steps-ratio). Train longer (--steps), or change one of these."
         )

@@ -42,6 +42,9 @@ DEFAULT_NUM_ENVS = 256
 FEWEST_ROUNDS = 64
 """Rounds of updates that a run should have: with fewer, it gets fewer environments."""
 
+SHORTEST_ROLLOUT = 32
+"""Rollouts of environments stepped in Python get no shorter than this by themselves."""
+
 
 def resolve(layers: Sequence[Layer], *, zoo: bool = True) -> TrainConfig:
     """The complete config of the layers, with nested config objects; later layers win.
@@ -65,7 +68,7 @@ def resolve(layers: Sequence[Layer], *, zoo: bool = True) -> TrainConfig:
     top = _run_values(layers)
     values = {
         "env_config": merge(layer.table("env_config") for layer in layers),
-        "algo_config": _algo_values(layers),
+        "algo_config": _algo_values(layers, in_python=_in_python(top)),
     }
     problems += _misplaced(layers, sections)
     built: dict[str, Any] = {}
@@ -79,6 +82,8 @@ def resolve(layers: Sequence[Layer], *, zoo: bool = True) -> TrainConfig:
     if run is not None:
         run, wrong = _with_num_envs(run, built.get("algo_config"))
         problems += wrong
+    if run is not None and "algo_config" in built and not _gives_rollout(run, layers):
+        built["algo_config"] = _with_rollout(run, built["algo_config"])
     if run is not None and built.get("env_config") is not None:
         problems += _wrong_stages(run, built["env_config"])
     if run is None or problems:
@@ -180,20 +185,31 @@ def _lookup(field: str, top: Settings, problems: list[str], find: Any) -> type |
         return None
 
 
-def _algo_values(layers: Sequence[Layer]) -> Settings:
+def _in_python(top: Settings) -> bool:
+    """Whether the environment of these settings is one that is stepped in Python."""
+    env = top.get("env", Setting(TrainConfig().env)).value
+    return isinstance(env, str) and steps_in_python(env)
+
+
+def steps_in_python(env: str) -> bool:
+    """Whether the defaults for environments stepped in Python apply to an environment."""
+    return env in ENVS and ENVS.get(env).steps_in_python
+
+
+def _algo_values(layers: Sequence[Layer], *, in_python: bool) -> Settings:
     """The algorithm's settings; a preset belongs to the layer that names it.
 
     So a flag `--algo dqn` over the file of a rainbow run resets the settings that the rainbow
     preset had changed, while the file's other settings stay.
     """
     algo = TrainConfig().algo
-    values = _preset(algo)
+    values = _preset(algo, in_python=in_python)
     for layer in layers:
         named = layer.values.get("algo", Setting(algo)).value
         if named != algo and isinstance(named, str):
             switched = _preset_keys(algo)
             kept = {key: value for key, value in values.items() if key not in switched}
-            algo, values = named, kept | _preset(named)
+            algo, values = named, kept | _preset(named, in_python=in_python)
         values = values | layer.table("algo_config")
     return values
 
@@ -202,7 +218,8 @@ def _run_values(layers: Sequence[Layer]) -> Settings:
     """The run's settings, with the algorithm's preset for those that no layer sets."""
     top = merge(layer.values for layer in layers)
     algo = top.get("algo", Setting(TrainConfig().algo)).value
-    suits = ALGOS.get(algo).run_preset if isinstance(algo, str) and algo in ALGOS else {}
+    known = isinstance(algo, str) and algo in ALGOS
+    suits = ALGOS.get(algo).run_defaults(in_python=_in_python(top)) if known else {}
     # The number of environments depends on the budget, too.
     others = {name: value for name, value in suits.items() if name != "num_envs"}
     return settings(others, f"preset {algo}") | top
@@ -231,20 +248,49 @@ def _with_num_envs(run: TrainConfig, algo_config: Any) -> tuple[TrainConfig, lis
     if run.num_envs is not None or run.algo not in ALGOS:
         return run, []
     entry = ALGOS.get(run.algo)
-    count = int(str(entry.run_preset.get("num_envs", DEFAULT_NUM_ENVS)))
+    defaults = entry.run_defaults(in_python=steps_in_python(run.env))
+    count = int(str(defaults.get("num_envs", DEFAULT_NUM_ENVS)))
     round_steps = 1
     if entry.round_steps is not None and algo_config is not None:
         round_steps = int(getattr(algo_config, entry.round_steps))
-    steps = DEFAULT_STEPS if run.steps is None and run.budget_is_steps else run.steps
     while (
-        steps is not None
-        and count > 1
+        count > 1
         and (run.replicas == 1 or count % (2 * run.replicas) == 0)
-        and steps < FEWEST_ROUNDS * round_steps * count
+        and _is_short(run, FEWEST_ROUNDS * round_steps * count)
     ):
         count //= 2
     filled = dataclasses.replace(run, num_envs=count)
     return filled, filled.check()
+
+
+def _gives_rollout(run: TrainConfig, layers: Sequence[Layer]) -> bool:
+    """Whether a layer sets the rollout length, or nothing but the class does."""
+    if run.algo not in ALGOS or not steps_in_python(run.env):
+        return True
+    entry = ALGOS.get(run.algo)
+    name = entry.round_steps
+    return name not in entry.python_preset or any(
+        name in layer.table("algo_config") for layer in layers
+    )
+
+
+def _with_rollout(run: TrainConfig, algo_config: Any) -> Any:
+    """The algorithm's settings with shorter rollouts for many environments and for short runs."""
+    entry = ALGOS.get(run.algo)
+    name = str(entry.round_steps)
+    length = int(getattr(algo_config, name))
+    most = length * int(str(entry.python_run_preset["num_envs"]))
+    while length > SHORTEST_ROLLOUT and (
+        length * run.num_envs > most or _is_short(run, FEWEST_ROUNDS * length * run.num_envs)
+    ):
+        length //= 2
+    return dataclasses.replace(algo_config, **{name: length})
+
+
+def _is_short(run: TrainConfig, steps: int) -> bool:
+    """Whether the run has fewer steps than these; a budget of episodes is not known in steps."""
+    own = DEFAULT_STEPS if run.steps is None and run.budget_is_steps else run.steps
+    return own is not None and own < steps
 
 
 def _zoo_layers(layers: Sequence[Layer]) -> list[Layer]:
@@ -281,11 +327,18 @@ def _preset_keys(algo: str) -> set[str]:
         return set()
     family = ALGOS.get(algo).config
     entries = [ALGOS.get(name) for name in ALGOS]
-    return {key for entry in entries if entry.config == family for key in entry.preset}
+    return {
+        key
+        for entry in entries
+        if entry.config == family
+        for key in entry.algo_defaults(in_python=True)
+    }
 
 
-def _preset(name: str) -> Settings:
-    return settings(ALGOS.get(name).preset, f"preset {name}") if name in ALGOS else {}
+def _preset(name: str, *, in_python: bool) -> Settings:
+    if name not in ALGOS:
+        return {}
+    return settings(ALGOS.get(name).algo_defaults(in_python=in_python), f"preset {name}")
 
 
 def _known(cls: type, values: Settings) -> Settings:

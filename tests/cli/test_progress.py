@@ -159,10 +159,11 @@ def test_plain_lines_are_not_repeated_within_a_few_seconds() -> None:
     for _ in range(50):
         reporter.on_progress(PROGRESS)
     reporter.on_note("a checkpoint was damaged")
+    reporter.on_note("warning: no update")
     lines = stream.getvalue().splitlines()
-    assert len(lines) == 5
+    assert len(lines) == 6
     assert lines[0] == "dqn on snake: 256 envs, cpu, 1 thread, in runs/my run"
-    assert lines[-1] == "note: a checkpoint was damaged"
+    assert lines[-2:] == ["note: a checkpoint was damaged", "warning: no update"]
     assert "\x1b" not in stream.getvalue()
 
 

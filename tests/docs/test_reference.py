@@ -15,6 +15,7 @@ from briskrl.core.config import field_docs, field_hints
 from briskrl.core.registry import load_object
 from briskrl.envs.registry import ENVS
 from briskrl.training.config import Stage, TrainConfig
+from briskrl.zoo import zoo_entries
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,3 +62,19 @@ def _paths(entry: object) -> list[str]:
         return [entry]
     members = entry.values() if isinstance(entry, dict) else entry
     return [path for member in members for path in _paths(member)]
+
+
+def test_the_page_of_the_zoo_has_measured_entries_beside_published_scores(
+    pages: dict[str, str],
+) -> None:
+    table, _, commands = pages["zoo.md"].partition("## Commands and settings")
+    for entry in zoo_entries():
+        assert f"- `{entry.command}`: " in commands
+        row = next((line for line in table.splitlines() if f"| `{entry.name}` |" in line), "")
+        assert bool(row) == bool(entry.measured)
+        if row:
+            assert f"{entry.measured['score']:g} ({entry.measured['bar']:g})" in row
+            assert row.count("|") == 10
+    ppo = next(line for line in table.splitlines() if "| `cartpole/dqn` |" in line)
+    assert "dqn 500 at 50 k" in ppo
+    assert "dqn 488.7" in ppo

@@ -53,3 +53,41 @@ def test_a_budget_of_episodes_leaves_the_number_of_environments():
     for budget in ({"episodes": 10}, {"max_episodes": 2}):
         config = complete(TrainConfig(env="cartpole", algo="ppo", **budget))
         assert config.num_envs == 1024
+
+
+def ppo_of_gym(**settings):
+    config = complete(TrainConfig(env="gym:Walk-v0", algo="ppo", zoo=False, **settings))
+    return config.num_envs, config.algo_config.update_steps
+
+
+def test_environments_stepped_in_python_get_longer_rollouts_of_fewer():
+    assert ppo_of_gym() == (16, 256)
+    given = complete(TrainConfig(env="given", algo="ppo"))
+    assert (given.num_envs, given.algo_config.update_steps) == (16, 256)
+    compiled = complete(TrainConfig(env="cartpole", algo="ppo", zoo=False))
+    assert (compiled.num_envs, compiled.algo_config.update_steps) == (1024, 32)
+    flags = ["gym:Walk-v0", "--algo", "a2c", "--no-zoo"]
+    assert parse_args(flags)[0].algo_config == complete(TrainConfig(algo="a2c")).algo_config
+
+
+def test_more_environments_shorten_the_rollouts_that_nobody_asked_for():
+    assert ppo_of_gym(num_envs=64) == (64, 64)
+    assert ppo_of_gym(num_envs=4) == (4, 256)
+    assert ppo_of_gym(num_envs=4096) == (4096, 32)
+    assert ppo_of_gym(num_envs=64, algo_config={"update_steps": 256}) == (64, 256)
+    assert ppo_of_gym(num_envs=64, algo_config={"n_steps": 256}) == (64, 256)
+
+
+def test_short_runs_get_shorter_rollouts_if_their_environments_are_given():
+    assert ppo_of_gym(steps=50_000) == (2, 256)
+    assert ppo_of_gym(steps=50_000, num_envs=8) == (8, 64)
+    assert ppo_of_gym(steps=100, num_envs=8) == (8, 32)
+    assert ppo_of_gym(episodes=100, num_envs=8) == (8, 256)
+
+
+def test_another_algorithm_over_a_file_takes_its_own_settings_for_python():
+    file = Layer(values=settings({"env": "gym:Walk-v0", "algo": "a2c"}))
+    config = resolve([file, Layer(values=settings({"algo": "ppo"}))])
+    assert (config.algo_config.update_steps, config.algo_config.gae_lambda) == (256, 0.98)
+    back = resolve([file, Layer(values=settings({"algo": "reinforce"}))])
+    assert back.algo_config.update_steps == 128

@@ -31,6 +31,8 @@ DQN = {"learning_starts": 1000, "train_steps_ratio": 0.25, "epsilon_steps": 2000
 def test_a_run_that_ends_before_it_learns() -> None:
     (text,) = found("dqn", steps=1200, **DQN | {"epsilon_steps": 500})
     assert text.startswith("only 50 updates in 1,200 steps: learning starts after 1,000")
+    (none,) = found("dqn", steps=900, **DQN | {"epsilon_steps": 500})
+    assert none.startswith("no update in 900 steps: learning starts after 1,000")
     assert all(flag in text for flag in ("--learning-starts", "--train-steps-ratio", "--steps"))
 
 

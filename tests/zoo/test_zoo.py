@@ -58,6 +58,14 @@ def test_a_measured_entry_says_how_it_was_measured(entry):
         assert "steps" in entry.run
 
 
+@pytest.mark.parametrize("name", ["lunarlander-v3/ppo", "pendulum-v1/ppo", "acrobot-v1/a2c"])
+def test_entries_that_only_set_steps_measure_the_general_defaults(name):
+    entry = find_entry(name)
+    tuned = complete(TrainConfig(env=entry.env, algo=entry.algo))
+    steps = entry.run["steps"]
+    assert complete(TrainConfig(env=entry.env, algo=entry.algo, steps=steps, zoo=False)) == tuned
+
+
 def test_files_and_flags_go_before_the_zoo():
     before = zoo_entry("snake", "dqn")
     assert before is not None

@@ -162,3 +162,11 @@ PPO_PRESETS: dict[str, dict[str, object]] = {
     },
 }
 """Settings of each preset."""
+
+PPO_IN_PYTHON: dict[str, object] = {
+    "update_steps": 256,
+    "minibatch_size": 256,
+    "lr": 1e-3,
+    "gae_lambda": 0.98,
+}
+"""Settings of `ppo` where environments are stepped in Python."""

@@ -19,6 +19,7 @@ from briskrl.envs.gym.compiled.registry import find_compiled, make_compiled
 from briskrl.envs.gym.config import GymConfig
 from briskrl.envs.gym.deadline import Deadline
 from briskrl.envs.gym.env_factory import EnvFactory, GymEnv
+from briskrl.envs.gym.preprocessing import ATARI_PACKAGE
 from briskrl.envs.gym.returned import InvalidReturnError, to_flags, unpack_step
 from briskrl.envs.gym.sync import GymSyncEnv
 from briskrl.envs.gym.user_code import describe_error
@@ -124,7 +125,7 @@ def build_from(
         raise ConfigError(f"min_ready ({config.min_ready}) is more than num_envs ({num_envs}).")
     if hold_ended or render_mode is not None:
         return GymSyncEnv(factory, num_envs, spec, hold_ended=hold_ended, render_mode=render_mode)
-    backend, notes = config.backend, [_describe_left_out(spec)]
+    backend, notes = config.backend, [_describe_left_out(spec), _advise_atari(factory)]
     if backend == "auto":
         backend, note = choose(factory, num_envs)
         notes.append(note)
@@ -138,6 +139,17 @@ def _describe_left_out(spec: EnvSpec) -> str:
     if not spec.left_out:
         return ""
     return f"Parts of the observations are text and are left out: {', '.join(spec.left_out)}."
+
+
+def _advise_atari(factory: EnvFactory) -> str:
+    config = factory.config.expanded()
+    if config.preprocesses or not str(factory.entry_point).startswith(ATARI_PACKAGE):
+        return ""
+    return (
+        f"{factory.name} shows raw frames. The usual preprocessing of Atari games (--atari: 84x84, "
+        "grayscale, every fourth frame, the last four at once) makes updates cheaper and games "
+        "easier to learn."
+    )
 
 
 def choose(factory: EnvFactory, num_envs: int) -> tuple[Backend, str]:

@@ -19,12 +19,15 @@ from briskrl.envs.gym.config import GymConfig
 LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)
 """Weights of red, green and blue (ITU-R 601), as OpenCV and PIL use them."""
 
+ATARI_PACKAGE = "ale_py."
+"""Begins the entry points of Atari games."""
+
 GymEnv = gymnasium.Env[Any, Any]
 
 
 def make_arguments(entry_point: Any, config: GymConfig) -> dict[str, Any]:
     """Arguments of an Atari game that leave to the emulator or to us what the settings ask for."""
-    if not str(entry_point).startswith("ale_py."):
+    if not str(entry_point).startswith(ATARI_PACKAGE):
         return {}
     arguments: dict[str, Any] = {}
     if config.frame_skip > 1:

@@ -10,6 +10,8 @@ from briskrl.core.errors import EnvStepError
 from briskrl.core.types import Array
 from briskrl.envs.gym.env_group import EnvGroup
 
+ADVICE = "With --on-env-error respawn, training would continue with new episodes."
+
 MAX_IN_A_ROW = 10
 """Failures in quick succession after which training stops."""
 CLOSE_STEPS = 10

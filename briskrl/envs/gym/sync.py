@@ -7,13 +7,13 @@ from typing import Any
 
 import gymnasium
 
-from briskrl.core.errors import BriskError, ConfigError
+from briskrl.core.errors import BriskError, ConfigError, EnvStepError
 from briskrl.core.spec import EnvSpec
 from briskrl.core.types import Array, EpisodeStats, StepBuffers
 from briskrl.envs.gym.env_factory import EnvFactory
 from briskrl.envs.gym.env_group import EnvGroup
 from briskrl.envs.gym.episode_records import EpisodeRecords, EpisodeRows, copy_step
-from briskrl.envs.gym.respawn import Respawner
+from briskrl.envs.gym.respawn import ADVICE, Respawner
 from briskrl.envs.gym.snapshot import load_saved, pack_states
 from briskrl.envs.validation import check_buffers
 
@@ -91,12 +91,19 @@ class GymSyncEnv:
             check_buffers(out, self._own)
             self._checked = out
         if self._respawner is None:
-            ended = self._group.step_all(actions)
+            ended = self._step_or_stop(actions)
         else:
             ended = self._respawner.step_all(actions)
         if ended:
             self._records.add(self._own, self._episode)
         copy_step(self._own, out, ended=ended)
+
+    def _step_or_stop(self, actions: Array) -> bool:
+        try:
+            return self._group.step_all(actions)
+        except EnvStepError as error:
+            error.args = (f"{error}\n\n{ADVICE}",)
+            raise
 
     def observe_into(self, out: StepBuffers) -> None:
         """Write the current obs and mask of the environments."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from gymnasium import spaces
 
 from briskrl.core.errors import ConfigError
+from briskrl.envs.gym.backend_selection import build_from
 from briskrl.envs.gym.compiled.registry import find_compiled
 from briskrl.envs.gym.config import ATARI, GymConfig
 from briskrl.envs.gym.env_factory import EnvFactory
@@ -144,3 +146,12 @@ def test_pong_has_the_usual_observations_and_trains(tmp_path: Path) -> None:
     assert result.updates == 1
     assert not result.exact_resume
     assert evaluate(tmp_path / "run", episodes=1).mean_steps == 20
+
+
+@pytest.mark.parametrize(("settings", "is_advised"), [({}, True), ({"atari": True}, False)])
+def test_raw_frames_of_atari_games_are_pointed_out(
+    settings: dict[str, Any], is_advised: bool
+) -> None:
+    config = GymConfig(backend="sync", **settings)
+    with closing(build_from(EnvFactory("ALE/Pong-v5", config), 1)) as env:
+        assert any("--atari" in note for note in env.notes) == is_advised

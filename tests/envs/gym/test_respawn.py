@@ -54,6 +54,14 @@ def test_without_a_failure_nothing_differs() -> None:
     assert ready.respawns == 0
 
 
+def test_a_failure_that_stops_names_the_flag_that_would_continue() -> None:
+    env = GymSyncEnv(
+        EnvFactory(slow_envs.ID, settings("raise", None, "stop", at=1)), 2, walk().spec()
+    )
+    with pytest.raises(EnvStepError, match="--on-env-error respawn"):
+        play(env, random_actions(env.env_spec, 60, 2), seed=SEED)
+
+
 def test_the_eleventh_failure_in_a_row_stops() -> None:
     env = GymSyncEnv(
         EnvFactory(slow_envs.ID, settings("raise", None, "respawn", at=1)), 2, walk().spec()

@@ -14,11 +14,9 @@ import numpy as np
 
 from briskrl.core.errors import BriskError, ConfigError, EnvStepError, EnvWorkerError
 from briskrl.core.types import Array, Bools, Floats, Ints, StepBuffers
-from briskrl.envs.gym.respawn import CLOSE_STEPS, MAX_IN_A_ROW, MAX_NOTES
+from briskrl.envs.gym.respawn import ADVICE, CLOSE_STEPS, MAX_IN_A_ROW, MAX_NOTES
 from briskrl.envs.gym.workers import protocol
 from briskrl.envs.gym.workers.pool import Fault, WorkerPool
-
-ADVICE = "With --on-env-error respawn, training would continue with new episodes."
 
 log = logging.getLogger(__name__)
 
