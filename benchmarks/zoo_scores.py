@@ -146,13 +146,17 @@ def main() -> int:
     done = {(row["entry"], row["seed"]) for row in rows}
     for name, bar in zip(args.entries, args.bars, strict=True):
         for seed in map(int, args.seeds.split(",")):
-            if (name, seed) in done:
-                continue
-            line = json.dumps(measure(find_entry(name), bar, seed))
-            with args.results.open("a") as file:
-                file.write(line + "\n")
-            print(line, flush=True)
+            if (name, seed) not in done:
+                add(args.results, measure(find_entry(name), bar, seed))
     return 0
+
+
+def add(path: Path, row: dict[str, Any]) -> None:
+    """Append and print a result."""
+    line = json.dumps(row)
+    with path.open("a") as file:
+        print(line, file=file)
+    print(line, flush=True)
 
 
 if __name__ == "__main__":
