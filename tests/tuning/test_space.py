@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from briskrl.algos.dqn.config import DQNConfig
-from briskrl.algos.ppo.config import PPOConfig
 from briskrl.core.config import to_dict
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
@@ -21,7 +20,12 @@ def space(config: TrainConfig, *, cores: int = 2, fused: bool = True, **settings
 
 
 DQN = TrainConfig(num_envs=64)
-PPO = TrainConfig(env="gym:MountainCar-v0", algo="ppo", num_envs=64)
+PPO = TrainConfig(
+    env="gym:MountainCar-v0",
+    algo="ppo",
+    num_envs=64,
+    algo_config={"update_steps": 32, "minibatch_size": 4096, "gae_lambda": 0.95},
+)
 
 
 @pytest.mark.parametrize("config", [DQN, PPO, replace(PPO, env="snake", num_envs=1024)])
@@ -58,7 +62,7 @@ def test_rollouts_and_minibatches_keep_their_size_with_another_number_of_environ
 
 
 def test_rollouts_stay_longer_than_the_horizon_of_gae() -> None:
-    config = replace(PPO, num_envs=8, algo_config={"update_steps": 256})
+    config = replace(PPO, num_envs=8, algo_config={"update_steps": 256, "gae_lambda": 0.95})
     longest = 1 / (1 - 0.99 * 0.95)
     lengths = {found.algo_config.update_steps for found in map_points(space(config))}
     assert min(lengths) == 32 > longest > 16
@@ -73,7 +77,7 @@ def map_points(found: Space) -> list[TrainConfig]:
 
 @pytest.mark.parametrize("algo", ["a2c", "reinforce"])
 def test_rollout_lengths_are_fixed_where_returns_extend_to_the_end(algo: str) -> None:
-    found = space(replace(PPO, algo=algo))
+    found = space(replace(PPO, algo=algo, algo_config=None))
     assert {config.algo_config.update_steps for config in map_points(found)} == {
         found.config.algo_config.update_steps
     }
@@ -172,7 +176,7 @@ def test_settings_that_change_learning_are_tuned_on_request_only() -> None:
     free = space(PPO, also=("num_envs",))
     assert max(free.axes["num_envs"]) == 256
     for config in map_points(free):
-        assert config.algo_config.update_steps == PPOConfig().update_steps
+        assert config.algo_config.update_steps == 32
     assert "minibatch" not in space(DQN, also=("minibatch",)).axes
 
 
