@@ -7,8 +7,9 @@
 The scripts are in benchmarks/doctor_scripts. Each one is examined as it is; its first finding must
 be the planted fault. Then the script and its `--fixed` variant run in turns, apart from the
 examination, and the ratio of their speeds is compared with the gain of the finding. Scripts without
-a fault must have no finding. The table also holds the share of the time that phases cover, the
-cost of watching, and the time that the examination took.
+a fault must have no finding. The table also holds the share of the time that phases cover (`covered`
+with functions and other code of the script, `named` without), the cost of watching, and the time
+that the examination took.
 
 Every set of faults has a file `faults.toml`:
 
@@ -251,10 +252,16 @@ def _summary(case: Case, report: dict[str, Any]) -> dict[str, Any]:
         ],
         "warnings": warnings_of(report),
         "coverage": report["coverage"],
+        "named": round(sum(row["share"] for row in report["phases"] if _is_part(row["name"])), 3),
         "watching": watching,
         "wall_s": round(report["wall_s"], 1),
         "load": report["load"],
     }
+
+
+def _is_part(phase: str) -> bool:
+    """Whether a phase is a part of training, not just a function or the code of the loop."""
+    return phase not in ("loop", "other") and not phase.endswith("()")
 
 
 def _is_near(case: Case, row: dict[str, Any]) -> bool | None:
@@ -270,7 +277,18 @@ def _is_near(case: Case, row: dict[str, Any]) -> bool | None:
 
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows as a table, with counts below."""
-    head = ("script", "right", "first finding", "at", "gain", "separate", "covered", "cost", "s")
+    head = (
+        "script",
+        "right",
+        "first finding",
+        "at",
+        "gain",
+        "separate",
+        "covered",
+        "named",
+        "cost",
+        "s",
+    )
     cells = [head, *(_cells(row) for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
     lines = [
@@ -292,6 +310,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         promised,
         f"{row['separate_gain']:.2f}" if "separate_gain" in row else "",
         f"{row['coverage']:.3f}" if "coverage" in row else "",
+        f"{row['named']:.3f}" if "named" in row else "",
         f"{row['watching']['factor']:.3f}" if row.get("watching") else "",
         f"{row['wall_s']:.0f}" if "wall_s" in row else "",
     )
