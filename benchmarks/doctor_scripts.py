@@ -7,9 +7,9 @@
 The scripts are in benchmarks/doctor_scripts. Each one is examined as it is; its first finding must
 be the planted fault. Then the script and its `--fixed` variant run in turns, apart from the
 examination, and the ratio of their speeds is compared with the gain of the finding. Scripts without
-a fault must have no finding. The table also holds the share of the time that phases cover (`covered`
-with functions and other code of the script, `named` without), the cost of watching, and the time
-that the examination took.
+a fault must have no finding. The table also holds the share of the time that phases cover, the
+cost of watching, and the time that the examination took. `covered` includes functions and other
+code of the script as phases, `named` does not.
 
 Every set of faults has a file `faults.toml`:
 

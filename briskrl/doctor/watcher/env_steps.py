@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from time import perf_counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from .counts import Counts
@@ -36,6 +37,10 @@ class EnvSteps:
         self._inside = False
         self.before_call: Callable[[], None] | None = None
         """Called before every outermost step while it is set."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A hooked class that is sent to another process by value counts nothing there."""
+        return SimpleNamespace, (), {"_inside": True}
 
     def watch_base(self, base: Any) -> None:
         """Hook a base class of environments with all its present and future subclasses."""
@@ -100,7 +105,7 @@ class EnvSteps:
         return reset
 
     def _counted(self, cls: Any, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        count, inner, is_env = self._count, 0, False
+        inner, is_env = 0, False
 
         @functools.wraps(original)
         def step(*args: Any, **options: Any) -> Any:
@@ -117,7 +122,7 @@ class EnvSteps:
                 result = original(*args, **options)
             finally:
                 self._inside = False
-            if count(result):
+            if self._count(result):
                 is_env = True
             elif not is_env:
                 setattr(cls, name, original)

@@ -266,3 +266,24 @@ def test_ctrl_c_reports_what_is_known(tmp_path: Path, whole_group: bool) -> None
     assert report["interrupted"]
     assert report["speed"]["steps"] > 0
     assert "_brisk_watcher" not in error
+
+
+BY_VALUE = """
+import cloudpickle, subprocess
+play(0.5)
+assert "_brisk_watcher" in sys.modules
+child = "import pickle, sys; w = pickle.load(sys.stdin.buffer); print([w.step(1)[0] for _ in '12'])"
+data = cloudpickle.dumps(World())
+print(subprocess.run([sys.executable, "-c", child], input=data, capture_output=True, check=True))
+World().step(1)
+"""
+
+
+def test_classes_of_the_script_can_be_sent_to_other_processes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    report = examine_script(write(tmp_path, PLAY + BY_VALUE))
+    output = capfd.readouterr()
+    assert report.script is not None
+    assert report.script.exit_code == 0, output.err
+    assert "[1, 2]" in output.out

@@ -10,7 +10,7 @@ from briskrl.doctor.script.patterns import fixes
 
 SHARE, ACTING = 0.3, 0.3
 """Shares of learning, and of acting, below which they are not reported."""
-MANY, OFTEN = 2.0, 8.0
+MANY, OFTEN = 4.0, 8.0
 """Updates per round from which fewer are advised; steps per round up to which that is off-policy:
 methods that learn from each rollout once need all of their updates."""
 SMALL, SERIES = 16, 8.0

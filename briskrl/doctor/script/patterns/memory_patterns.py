@@ -8,7 +8,7 @@ from briskrl.doctor.reference_costs import array_write_s, gathered_sample_s
 from briskrl.doctor.report.records import Finding
 from briskrl.doctor.script.costs import Costs, Lines, without
 from briskrl.doctor.script.patterns import fixes
-from briskrl.doctor.script.phases import Classified
+from briskrl.doctor.script.phases import Classified, is_own
 from briskrl.doctor.script.source import called_name
 from briskrl.doctor.script.tags import COPIES
 
@@ -56,12 +56,12 @@ def _pushes(costs: Costs, lines: Lines) -> Iterator[Finding]:
 
 
 def _samples(costs: Costs) -> Iterator[Finding]:
-    share = costs.seen.share("sample")
+    share = costs.share(_is_own_sample)
     if share < SHARE or not costs.seen.updates:
         return
     taken = share * costs.seen.own_s / costs.seen.updates
     reference = gathered_sample_s(OBS_SIZE, costs.seen.batch_size or 256)
-    lines = costs.hottest(lambda item: item.phase == "sample")
+    lines = costs.hottest(_is_own_sample)
     if taken < EXPENSIVE * reference or lines is None:
         return
     yield Finding(
@@ -78,6 +78,12 @@ def _samples(costs: Costs) -> Iterator[Finding]:
         source=costs.text(lines),
         fix=fixes.SAMPLE_ARRAYS,
     )
+
+
+def _is_own_sample(item: Classified) -> bool:
+    """Whether a buffer of the script draws a minibatch; that of a package is not its to change."""
+    frames = item.stack.loop_frames
+    return item.phase == "sample" and bool(frames) and is_own(frames[0])
 
 
 def _is_copy(item: Classified, costs: Costs) -> bool:
