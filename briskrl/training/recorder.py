@@ -1,11 +1,11 @@
-"""Records a running trainer in its run folder: logs, checkpoints, policy, progress and result."""
+"""Records a running trainer in its run folder: logs, checkpoints, policy and status."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from time import perf_counter, process_time
-from typing import TYPE_CHECKING, NamedTuple
+from time import process_time
+from typing import TYPE_CHECKING
 
 from briskrl.core.config import to_dict
 from briskrl.core.errors import DivergedError, InvalidStateError, StorageError
@@ -17,8 +17,9 @@ from briskrl.core.types import JSON, EpisodeStats, State
 from briskrl.training.expectations import warnings
 from briskrl.training.health import HealthCheck
 from briskrl.training.periodic_evaluation import EVALUATION, Evaluation, PeriodicEvaluation
+from briskrl.training.progress_meter import ProgressMeter
 from briskrl.training.recent_episodes import RecentEpisodes
-from briskrl.training.reporter import Progress, Reporter, RunInfo, RunResult, StopReason
+from briskrl.training.reporter import Reporter, RunInfo, RunResult, StopReason
 from briskrl.training.sinks.factory import make_sinks
 from briskrl.training.storage.atomic_files import storage_errors
 from briskrl.training.storage.checkpoint import (
@@ -33,7 +34,6 @@ from briskrl.training.storage.run_dir import RunDir
 from briskrl.training.storage.safetensors_io import write_tensors
 from briskrl.training.storage.tensorboard import TensorBoardSink
 from briskrl.training.trainer import Trainer
-from briskrl.training.utilization import Utilization, UtilizationMeter
 from briskrl.training.write_failures import WriteFailures
 
 if TYPE_CHECKING:
@@ -43,18 +43,8 @@ _NOTHING, _PRETRAINING = -1, -2
 """Marks instead of the last saved step: no checkpoint, and one of unfinished pretraining."""
 
 
-class _Mark(NamedTuple):
-    """The times and counters at one moment."""
-
-    wall_s: float
-    cpu_s: float
-    env_steps: int
-    updates: int
-    fraction: float
-
-
 class RunRecorder:
-    """Writes everything that a run writes, and computes its progress and result."""
+    """Writes everything that a run writes."""
 
     def __init__(
         self, trainer: Trainer, folder: RunDir, reporter: Reporter, whole: WholeRun | None = None
@@ -69,7 +59,6 @@ class RunRecorder:
         """
         self.trainer = trainer
         self._whole: Trainer | WholeRun = whole or trainer
-        self._cpu_s = process_time if whole is None else whole.cpu_s
         self.folder = folder
         self.reporter = reporter
         config = trainer.config
@@ -90,15 +79,11 @@ class RunRecorder:
         """Whether a hook has asked for the end of the run."""
         self._own_values: dict[str, float] = {}
         self._health = HealthCheck()
-        self._warmup_s = 0.0
         self._stage = 0
         self._saved = _NOTHING
         """Step of the newest checkpoint, or one of the two marks."""
-        self._first = self._last = _Mark(0.0, 0.0, 0, 0, 0.0)
-        self._meter = UtilizationMeter(
-            trainer.algo.flops(config.num_envs), on_cpu=trainer.device.type == "cpu"
-        )
-        self._wall_begin = self._cpu_begin = 0.0
+        cpu_s = process_time if whole is None else whole.cpu_s
+        self._meter = ProgressMeter(trainer, self.recent, cpu_s)
 
     @property
     def saved_step(self) -> int | None:
@@ -186,12 +171,9 @@ class RunRecorder:
             exactness="bit-exact" if exact else "not bit-exact: env",
             config=to_dict(config),
         )
-        self._warmup_s = warmup_s
         self._stage = self.trainer.curriculum.stage
         self.trainer.timer.reset()
-        self._wall_begin = perf_counter()
-        self._cpu_begin = self._cpu_s()
-        self._first = self._last = self._mark()._replace(wall_s=0.0, cpu_s=0.0)
+        self._meter.begin(warmup_s)
 
     def record(self, ended: EpisodeStats) -> None:
         """Log ended episodes and changes of the curriculum stage."""
@@ -227,7 +209,7 @@ class RunRecorder:
     def report(self) -> None:
         """Write a row of metrics and the status file, and report progress."""
         extras = self.trainer.algo.progress(self.trainer.counters)
-        progress = self._progress(extras)
+        progress = self._meter.progress(extras)
         row = asdict(progress)
         phases = row.pop("phases")
         if self.trainer.config.curriculum:
@@ -340,7 +322,7 @@ class RunRecorder:
         Raises:
             StorageError: Not everything could be written.
         """
-        result = self._result(stopped)
+        result = self._meter.result(str(self.folder.path), stopped, self.evaluation.best)
         row = {name: value for name, value in asdict(result).items() if name != "phases"}
         dropped = self.log.dropped
         facts: dict[str, JSON] = {"dropped_log_rows": dropped} if dropped else {}
@@ -381,80 +363,6 @@ class RunRecorder:
         """Write buffered log rows; trainer and folder are closed by the caller."""
         self.evaluation.close()
         self.log.close()
-
-    def _progress(self, extras: dict[str, float]) -> Progress:
-        counters = self.trainer.counters
-        last, now = self._last, self._mark()
-        self._last = now
-        seconds = max(1e-9, now.wall_s - last.wall_s)
-        speed = (now.fraction - last.fraction) / seconds
-        use = self._utilization(last, now)
-        return Progress(
-            env_steps=counters.env_steps,
-            total_steps=counters.total_steps,
-            fraction=counters.fraction,
-            eta_s=(1 - counters.fraction) / speed if speed > 0 else None,
-            episodes=counters.episodes,
-            updates=counters.updates,
-            wall_s=now.wall_s,
-            cpu_s=now.cpu_s,
-            steps_per_s=(now.env_steps - last.env_steps) / seconds,
-            achieved_gflops=use.achieved_gflops,
-            machine_fraction=use.machine_fraction,
-            mean_return=self.recent.mean_return,
-            mean_score=self.recent.mean_score,
-            epsilon=extras.get("epsilon"),
-            loss=extras.get("loss"),
-            phases=self.trainer.timer.seconds(),
-        )
-
-    def _result(self, stopped: StopReason) -> RunResult:
-        trainer, counters = self.trainer, self.trainer.counters
-        now = self._mark()
-        use = self._utilization(self._first, now)
-        return RunResult(
-            run_dir=str(self.folder.path),
-            algo=trainer.config.algo,
-            env=trainer.config.env,
-            seed=trainer.config.seed,
-            env_steps=counters.env_steps,
-            episodes=counters.episodes,
-            steps_per_episode=counters.env_steps / counters.episodes if counters.episodes else None,
-            updates=counters.updates,
-            updates_per_transition=counters.updates / max(1, trainer.schedule.counted_steps),
-            learning_starts=trainer.schedule.learning_starts,
-            wall_s=now.wall_s,
-            cpu_s=now.cpu_s,
-            warmup_s=self._warmup_s,
-            steps_per_s=(now.env_steps - self._first.env_steps) / max(1e-9, now.wall_s),
-            flops_per_step=use.flops_per_step,
-            achieved_gflops=use.achieved_gflops,
-            machine_gflops=use.machine_gflops,
-            machine_fraction=use.machine_fraction,
-            phases=trainer.timer.seconds(),
-            mean_return=self.recent.mean_return,
-            mean_score=self.recent.mean_score,
-            exact_resume=trainer.collector.is_exact,
-            stopped=stopped,
-            best_evaluation=None if (best := self.evaluation.best) is None else best.as_json(),
-        )
-
-    def _mark(self) -> _Mark:
-        counters = self.trainer.counters
-        return _Mark(
-            wall_s=perf_counter() - self._wall_begin,
-            cpu_s=self._cpu_s() - self._cpu_begin,
-            env_steps=counters.env_steps,
-            updates=counters.updates,
-            fraction=counters.fraction,
-        )
-
-    def _utilization(self, begin: _Mark, end: _Mark) -> Utilization:
-        return self._meter.measure(
-            steps=end.env_steps - begin.env_steps,
-            updates=end.updates - begin.updates,
-            cpu_s=end.cpu_s - begin.cpu_s,
-        )
 
     def _policy_description(self) -> dict[str, JSON]:
         config, spec = self.trainer.config, self.trainer.env.env_spec

@@ -17,7 +17,7 @@ from briskrl.algos.ppo.gae import AdvantageEstimator
 from briskrl.algos.registry import ALGOS
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError
 from briskrl.core.phase import PhaseTimer
-from briskrl.training import recorder, trainer
+from briskrl.training import progress_meter, trainer
 from briskrl.training.loop import resume, train
 from briskrl.training.reporter import SilentReporter
 from briskrl.training.storage.checkpoint import list_checkpoints
@@ -135,7 +135,7 @@ class Ticks:
 def test_phases_cover_the_wall_time(tmp_path, monkeypatch):
     clock = Ticks()
     monkeypatch.setattr(trainer, "PhaseTimer", lambda: PhaseTimer(clock.ns))
-    monkeypatch.setattr(recorder, "perf_counter", clock.seconds)
+    monkeypatch.setattr(progress_meter, "perf_counter", clock.seconds)
     result = train(small_config(tmp_path / "run"))
     phases = result.phases
     # A phase takes one tick whenever it is entered.
