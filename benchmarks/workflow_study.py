@@ -7,7 +7,8 @@ episodes. Both are scored on the same closing episodes, which neither the search
 seen. The unit of the intervals is the run: the 95 % bootstrap interval of the mean over seeds.
 
 Scales: `notes` has 2,500 episodes and 25 environments, `full` 100,000 episodes and 200
-environments. Cells that are measured already are skipped, so the study can be stopped at any time.
+environments. Cells that are measured already are skipped, and one that was stopped goes on where it
+was, so the study can be stopped at any time.
 
     python benchmarks/workflow_study.py --scale notes --folder study
     python benchmarks/workflow_study.py --folder study --table
@@ -22,7 +23,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 from briskrl.cluster.statistics import aggregate, mean
@@ -30,6 +30,7 @@ from briskrl.envs.workflow.config import WorkflowEnvConfig
 from briskrl.workflows.config import SearcherConfig
 from briskrl.workflows.run.api import search
 from briskrl.workflows.run.config import WorkflowConfig
+from briskrl.workflows.run.run import resume_run
 from briskrl.workflows.run.stop_config import StopConfig
 
 ATTACKERS = ("bline", "meander", "mixed")
@@ -106,8 +107,8 @@ def measure(cell: Cell, folder: Path) -> None:
     """Run a cell, unless its result is there."""
     if any(row["name"] == cell.name for row in rows_of(folder)):
         return
-    begin = process_time()
-    outcome = search(cell.config(folder))
+    run = folder / cell.name
+    outcome = resume_run(run) if run.exists() else search(cell.config(folder))
     content = outcome.as_json()
     row = {
         "name": cell.name,
@@ -122,7 +123,7 @@ def measure(cell: Cell, folder: Path) -> None:
         "runner_up_differs": outcome.runner_up_differs,
         "evaluated": content["evaluated"],
         "episodes": content["episodes"],
-        "cpu_s": process_time() - begin,
+        "cpu_s": content["cpu_s"],
     }
     with (folder / RESULTS).open("a") as file:
         file.write(json.dumps(row) + "\n")
