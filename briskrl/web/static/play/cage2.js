@@ -30,7 +30,7 @@ export function create({ stage, side, request, timeline, changed, announce, setP
   const filter = el("input", { class: "field", type: "search", placeholder: "Find an action: restore op", "aria-label": "Find an action", oninput: listActions });
   const list = el("div", { class: "actions", role: "listbox", "aria-label": "Actions of blue" });
   picker.body.append(el("p", { class: "quiet small" }, "Choose blue's next action. The agent goes on from there."), filter, list);
-  side.append(facts.element, moves.element, decision.element, picker.element);
+  side.append(facts.element, decision.element, picker.element, moves.element);
 
   function listActions() {
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
