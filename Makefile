@@ -5,14 +5,19 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 JOBS ?= $(shell nproc)
 
-.PHONY: train test test-slow chaos soak fuzz mutants lint type format docs bench clean
+.PHONY: train test browser test-slow chaos soak fuzz mutants lint type format docs bench clean
 
 train: $(VENV)/.installed
 	$(BIN)/brisk train --config zoo:snake_minute
 
 # pytest-xdist can wait forever for a replaced worker; a worker that dies ends the run instead.
-test: $(VENV)/.installed-test
+test: $(VENV)/.installed-test browser
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup --max-worker-restart 0
+
+# Tests of the dashboard drive a real browser; without one they skip.
+browser:
+	@command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; } > /dev/null 2>&1 || echo "No browser: its tests will be skipped"
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/pytest -m slow

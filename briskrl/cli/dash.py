@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from briskrl.cli.flags import TRUST, Parser
 from briskrl.core.errors import ConfigError, RunFolderError
+from briskrl.core.exit_watch import StoppedError
 from briskrl.web.security import LOOPBACK
 from briskrl.web.server import Address, bind, serve
 
@@ -32,16 +34,26 @@ LONGEST_TOKEN = 200
 def run(argv: list[str]) -> int:
     """Serve the page until Ctrl-C."""
     args = _parser().parse(argv)
-    roots = _roots(args.RUNS_DIR)
+    roots = _roots(args.RUNS_DIR, must_exist=not args.beside_run)
     _check_token(args.token)
     address = bind(args.host, args.port, args.token)
 
     def ready() -> None:
-        print(_greeting(address, roots), flush=True)
+        print(address.url if args.beside_run else _greeting(address, roots), flush=True)
         if not args.no_browser:
             open_browser(address.url)
 
-    serve(roots, address, ready=ready, trust=args.trust)
+    until = None
+    if args.beside_run:
+        # The run comes first.
+        os.nice(10)
+        until = sys.stdin.read
+    try:
+        serve(roots, address, ready=ready, trust=args.trust, until=until)
+    except KeyboardInterrupt as stopped:
+        # Ctrl-C is how a server is ended; SIGTERM and SIGHUP keep their exit codes.
+        if isinstance(stopped, StoppedError) and stopped.exit_code != 130:
+            raise
     return 0
 
 
@@ -61,6 +73,8 @@ def _parser() -> Parser:
     )
     parser.add_argument("--token", help="password; made up if --host is another address")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    # For `brisk train --watch`: end with standard input, and let the run come first.
+    parser.add_argument("--beside-run", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--trust", action="store_true", help=f"to watch agents play: {TRUST}")
     return parser
 
@@ -71,11 +85,11 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _roots(given: str | None) -> list[Path]:
+def _roots(given: str | None, *, must_exist: bool) -> list[Path]:
     if given is None:
         return list(DEFAULT_ROOTS)
     root = Path(given)
-    if not root.is_dir():
+    if must_exist and not root.is_dir():
         raise RunFolderError(f"There is no folder {root}.")
     return [root]
 

@@ -44,7 +44,7 @@ TRAIN = "brisk train"
 OwnFlags = type | Mapping[str, type] | None
 """A command's own config class, or its classes by the names of their tables in a file."""
 
-RESERVED = ("--help", "--config", "--trust", "--print-config", "--json")
+RESERVED = ("--help", "--config", "--trust", "--print-config", "--json", "--watch")
 """Flags of the command itself; no config class may use them."""
 SHARED = ("eval_episodes",)
 """Settings of a command with the name and the meaning of one of the run: a flag sets both."""
@@ -57,6 +57,7 @@ examples:
   brisk train snake --config zoo:snake_dqn --steps 1e6
   brisk train gym:CartPole-v1 --num-envs 64
   brisk train snake --seeds 5 --jobs 2
+  brisk train snake --watch                 with curves and the agent at play in the browser
   brisk train cage2 --algo ppo --replicas 2
   brisk train --config runs/NAME/config.toml --run-dir runs/again
   brisk train snake --algo c51 --print-config > my.toml
@@ -81,15 +82,26 @@ class Selection:
 def run(argv: list[str]) -> int:
     """Train, or print the merged settings."""
     config, args = parse_args(argv, own={"sweep": SeedsConfig, "executor": ExecutorConfig})
-    seeds: SeedsConfig = args.own["sweep"]
-    executor: ExecutorConfig = args.own["executor"]
-    _check_executor(config, seeds, executor)
+    _check_executor(config, args.own["sweep"], args.own["executor"])
     if args.print_config:
         if args.json:
             print_json(to_dict(config))
         else:
             print(to_toml(config).rstrip("\n"))
         return 0
+    if not args.watch:
+        return _train(config, args)
+    from briskrl.cli.progress import progress_stream
+    from briskrl.cli.watch import dashboard
+
+    with dashboard(config.run_dir, progress_stream(as_json=args.json)):
+        return _train(config, args)
+
+
+def _train(config: TrainConfig, args: argparse.Namespace) -> int:
+    """Train one run, in one or several processes, or one for each seed."""
+    seeds: SeedsConfig = args.own["sweep"]
+    executor: ExecutorConfig = args.own["executor"]
     if seeds.seeds is not None:
         return _train_seeds(config, seeds, args)
     if config.replicas > 1:
@@ -321,6 +333,11 @@ def _add_own(parser: Parser) -> None:
     )
     if parser.prog == TRAIN:
         add_final_episodes(parser)
+        parser.add_argument(
+            "--watch",
+            action="store_true",
+            help="serve the dashboard (see brisk dash) while the run trains, and print its address",
+        )
 
 
 def _description(selection: Selection) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -37,6 +38,8 @@ def build_app(context: WebContext, access: Access) -> ASGIApp:
 
     handlers = {HTTPException: _refused, Exception: _failed}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    # A name with a slash too many is unknown, like any other.
+    app.router.redirect_slashes = False
     return Guard(app, access)
 
 
@@ -58,5 +61,6 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """A bug; the traceback is in the output of the server."""
+    """A bug; its traceback goes to the log."""
+    logging.getLogger(__name__).error("%s failed", request.url.path, exc_info=error)
     return error_response(500, f"The server failed: {type(error).__name__}.")

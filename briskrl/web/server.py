@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import secrets
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ NEXT_PORTS = 20
 """Ports that are tried after the first one, unless a port was asked for."""
 INSTALL = "The dashboard needs starlette and uvicorn. Install them with: pip install 'briskrl[web]'"
 BACKLOG = 512
+LONGEST_HEAD = 32_768
+"""Bytes of a request before it counts as malformed."""
 CONNECTIONS = 800
 """Open connections at most; others are answered 503."""
 
@@ -85,6 +88,7 @@ def serve(
     *,
     ready: Callable[[], None],
     trust: bool = False,
+    until: Callable[[], object] | None = None,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
@@ -93,6 +97,7 @@ def serve(
         address: Where to listen.
         ready: Called when the page can be opened.
         trust: See WebContext.
+        until: Returns when the server shall end, too; called in a thread.
 
     Raises:
         ConfigError: The packages of the extra are missing.
@@ -101,6 +106,7 @@ def serve(
         import uvicorn
 
         from briskrl.web.app import build_app
+        from briskrl.web.protocol import ImpatientProtocol
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("starlette", "uvicorn", "anyio", "h11"):
             raise ConfigError(INSTALL) from error
@@ -112,18 +118,26 @@ def serve(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready()
+            if until is not None:
+                threading.Thread(target=self._end_after, args=(until,), daemon=True).start()
+
+        def _end_after(self, wait: Callable[[], object]) -> None:
+            wait()
+            self.should_exit = True
 
     config = uvicorn.Config(
         build_app(WebContext(RunIndex(roots), trust=trust), address.access),
-        log_level="error",
+        # Bugs are logged by the application; streams that end with the server are none.
+        log_level="critical",
         access_log=False,
         server_header=False,
         lifespan="on",
         ws="none",
-        http="h11",
+        http=ImpatientProtocol,
+        h11_max_incomplete_event_size=LONGEST_HEAD,
         loop="asyncio",
         limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=1,
+        timeout_graceful_shutdown=0,
         proxy_headers=False,
     )
     Server(config).run(sockets=[address.listener])

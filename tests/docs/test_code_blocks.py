@@ -48,6 +48,7 @@ SKIPPED = {
     "cleanrl.md": 1,
     "clusters.md": 4,
     "compare.md": 1,
+    "dashboard.md": 2,
     "doctor.md": 2,
     "gymnasium.md": 1,
     "own-algorithm.md": 1,

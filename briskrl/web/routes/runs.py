@@ -44,8 +44,9 @@ def routes(context: WebContext) -> list[Route]:
         try:
             ids = await to_thread.run_sync(_matching, index.entries(), conditions)
         except BriskError as error:
-            return error_response(400, str(error).replace("--filter ", ""))
-        return json_response({"ids": ids})
+            # Half of a condition is no failure: somebody is typing.
+            return json_response({"ids": [], "problem": str(error).replace("--filter ", "")})
+        return json_response({"ids": ids, "problem": ""})
 
     async def sweeps(request: Request) -> Response:
         from briskrl.web.sweeps import describe_sweeps

@@ -109,6 +109,13 @@ class Bins:
             copy.width = self.width * step
         return copy
 
+    def distinct(self, name: str) -> Bins:
+        """The same with one bin for each last value of a column that never falls."""
+        copy = self.snapshot()
+        changes = np.diff(self.last(name), prepend=np.nan) != 0
+        copy._summary = self._summary.merge(np.flatnonzero(changes))
+        return copy
+
     def add_columns(self, names: Sequence[str]) -> None:
         """Add columns that the rows so far did not have."""
         if names:

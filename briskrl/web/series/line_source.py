@@ -49,15 +49,17 @@ class LineSource:
         return b""
 
     def blocks(self, begin: int, end: int | None = None) -> Iterator[Block]:
-        """All complete lines from `begin`, which is the start of a line, to `end` or beyond.
+        """All complete lines from `begin` to `end`; both are where lines begin.
 
         Raises:
             OSError: The file cannot be read, or is not a regular file.
         """
         with open(open_regular(self.path), "rb", buffering=0) as file:
             position, rest = begin, b""
-            while end is None or position < end:
-                data = os.pread(file.fileno(), BLOCK, position + len(rest))
+            while True:
+                place = position + len(rest)
+                size = BLOCK if end is None else min(BLOCK, end - place)
+                data = os.pread(file.fileno(), size, place) if size > 0 else b""
                 if not data:
                     return
                 rest += data

@@ -62,9 +62,11 @@ class LogSeries:
                 self._restart()
                 self._file = found[:2]
             self._size = found[2]
-            if self._offset >= self._size or not self._open():
+            if self._offset >= self._size:
                 return
             try:
+                if not self._open():
+                    return
                 for block in self._source.blocks(self._offset):
                     self._add(self.bins, block)
                     self._offset = block.end

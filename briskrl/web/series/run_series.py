@@ -84,7 +84,8 @@ class RunSeries:
         if window is not None:
             edges = np.array(window) if clock == "env_steps" else np.interp(window, seconds, steps)
             bins, exact = _zoomed(log, bins, edges, exact=exact)
-        bins = bins.reduced(points)
+        # Episodes that end at the same step are one place.
+        bins = bins.reduced(points).distinct("env_steps")
         places = bins.last("env_steps")
         places = places if clock == "env_steps" else np.interp(places, steps, seconds)
         if metric == UPDATES_PER_TRANSITION:

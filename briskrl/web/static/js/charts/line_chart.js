@@ -178,7 +178,9 @@ export class LineChart {
 /** A tenth of room, and never a flat line on the edge. */
 function yRange(_, low, high) {
   if (low === null || high === null) return [0, 1];
-  const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
+  // Rounding in the smoothing makes a flat line differ in its last digits.
+  const isFlat = high - low <= 1e-9 * Math.max(Math.abs(high), Math.abs(low));
+  const room = isFlat ? Math.abs(high) * 0.1 || 1 : (high - low) * 0.06;
   return [low >= 0 && low - room < 0 ? 0 : low - room, high + room];
 }
 
