@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import Parser
 from briskrl.cli.output import print_json
@@ -31,6 +33,8 @@ def run(argv: list[str]) -> int:
         entry = ALGOS.get(args.ALGO)
         print(f"{args.ALGO}: {entry.summary}\n")
         print(options(algo_config_class(args.ALGO), entry.preset))
+        if in_python := entry.python_run_preset | entry.python_preset:
+            print(f"\nOn environments stepped in Python, such as gym:ID: {_written(in_python)}")
     else:
         print(
             format_columns([(name, ALGOS.get(name).summary, _preset(name)) for name in names], "")
@@ -42,10 +46,19 @@ def run(argv: list[str]) -> int:
 
 
 def _preset(name: str) -> str:
-    return "  ".join(f"{key}={show(value)}" for key, value in ALGOS.get(name).preset.items())
+    return _written(ALGOS.get(name).preset)
+
+
+def _written(values: Mapping[str, object]) -> str:
+    return "  ".join(f"{key}={show(value)}" for key, value in values.items())
 
 
 def _facts(name: str) -> dict[str, object]:
     entry = ALGOS.get(name)
     defaults = field_defaults(algo_config_class(name))
-    return {"summary": entry.summary, "preset": entry.preset, "options": defaults | entry.preset}
+    return {
+        "summary": entry.summary,
+        "preset": entry.preset,
+        "preset_in_python": entry.python_run_preset | entry.python_preset,
+        "options": defaults | entry.preset,
+    }

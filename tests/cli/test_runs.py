@@ -95,3 +95,14 @@ def test_presets_show_in_the_options_they_change(capsys: pytest.CaptureFixture[s
     assert main(["algos", "rainbow", "--json"]) == 0
     entry = json.loads(capsys.readouterr().out)["rainbow"]
     assert entry["options"]["atoms"] == entry["preset"]["atoms"] == 51
+
+
+def test_settings_for_environments_stepped_in_python_are_listed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["algos", "ppo"]) == 0
+    assert "stepped in Python, such as gym:ID: num_envs=16  update_steps=256" in (
+        capsys.readouterr().out
+    )
+    assert main(["algos", "dqn"]) == 0
+    assert "stepped in Python" not in capsys.readouterr().out

@@ -86,6 +86,21 @@ def test_ppo_learns_pendulum_with_continuous_actions(tmp_path):
     assert score > -600
 
 
+@pytest.mark.parametrize(
+    ("env", "least"),
+    [
+        ("gym:CartPole-v1", 450),
+        # 8 and 30 CPU seconds.
+        pytest.param("gym:Pendulum-v1", -250, marks=pytest.mark.slow),
+        pytest.param("gym:LunarLander-v3", 200, marks=pytest.mark.slow),
+    ],
+)
+def test_ppo_learns_with_its_defaults_in_the_steps_of_the_zoo(tmp_path, env, least):
+    run_dir = str(tmp_path / "run")
+    train(TrainConfig(env=env, algo="ppo", run_dir=run_dir, env_config={"backend": "sync"}))
+    assert evaluate(run_dir, episodes=50, seed=1).mean_score > least
+
+
 @pytest.mark.slow
 def test_dqn_on_features_reaches_17_within_two_cpu_minutes(tmp_path):
     config = TrainConfig(algo="dqn", steps=2_000_000, run_dir=str(tmp_path / "run"))
