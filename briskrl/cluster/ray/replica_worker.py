@@ -31,6 +31,8 @@ class WorkerSettings:
     """Where the driver imports its own modules from."""
     version: str
     """Of briskrl, which must be the same everywhere."""
+    timeout_s: float
+    """How long a replica may keep the others waiting."""
 
 
 class WorkerLostError(Exception):
@@ -62,11 +64,13 @@ class RayPlace:
     Args:
         desk: Handle of the ReplicaDesk.
         rank: Number of the replica.
+        timeout_s: How long to wait for others.
     """
 
-    def __init__(self, desk: Any, rank: int) -> None:
+    def __init__(self, desk: Any, rank: int, timeout_s: float) -> None:
         self._desk = desk
         self._rank = rank
+        self._timeout_s = timeout_s
         self._mirror: Mirror | None = None
         self.is_lost = False
         self.stop = Flag()
@@ -74,13 +78,14 @@ class RayPlace:
             threading.Thread(target=self._wait_for_stop, daemon=True).start()
 
     def connect(self) -> Any:
-        """The process group that Ray Train has made."""
+        """The process group that Ray Train has made, with shared memory on one machine."""
         import torch.distributed as dist
 
+        from briskrl.cluster.replicas.one_machine import share_memory
         from briskrl.cluster.replicas.torch_group import TorchGroup
 
         group = dist.distributed_c10d._get_default_group()
-        return TorchGroup(group, group)
+        return share_memory(TorchGroup(group, group), self._timeout_s)
 
     def wait_for_folder(self) -> Any:
         """The run folder, or a copy of it where the driver's disk cannot be seen."""
@@ -133,7 +138,7 @@ def work(settings: WorkerSettings) -> None:
     from briskrl.cluster.replicas.replica import run_replica
 
     rank = ray.train.get_context().get_world_rank()
-    place = RayPlace(settings.desk, rank)
+    place = RayPlace(settings.desk, rank, settings.timeout_s)
     if settings.version != __version__:
         _refuse(place, settings)
         return

@@ -28,6 +28,8 @@ from briskrl.training.storage.run_dir import RunDir
 
 _LOOK_S = 0.5
 """Longest time between two looks for a stop request."""
+_FOREVER_S = 10**6
+"""How long to wait for replicas if there is no limit; Ray Train needs one."""
 
 
 class RayReplicas:
@@ -63,7 +65,8 @@ class RayReplicas:
         self._desk = desk.remote()
         _check_room(config)
         setup = Setup(config, resumed)
-        settings = WorkerSettings(setup, self._desk, own_paths(), __version__)
+        timeout_s = int(self._settings.job_timeout) or _FOREVER_S
+        settings = WorkerSettings(setup, self._desk, own_paths(), __version__, timeout_s)
         self._scratch = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="brisk-ray-"))
         trainer = _trainer(config, self._settings, settings, self._scratch, own=connection.own)
         self._thread = Thread(target=self._fit, args=(trainer,), daemon=True)
@@ -149,7 +152,7 @@ def _trainer(
         partial(work, worker),
         torch_config=TorchConfig(
             backend="cpu:gloo,cuda:nccl" if gpu else "gloo",
-            timeout_s=int(settings.job_timeout) or 10**6,
+            timeout_s=worker.timeout_s,
         ),
         scaling_config=ScalingConfig(
             num_workers=config.replicas,
