@@ -29,7 +29,7 @@ from briskrl.training.loop import train
 from tests.cluster import jobs
 from tests.training.runs import fused_config, policy_hash
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 """How long a test waits for an event on a busy machine before it fails."""
 ENDS = (JobDone, JobFailed, JobCancelled)
 
