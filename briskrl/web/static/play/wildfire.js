@@ -21,7 +21,7 @@ export function create({ stage, side, request, timeline, changed, announce }) {
     el("button", { class: "button", type: "button", "aria-label": "Fire before", onclick: () => light(fire.number - 1) }, "‹"),
     el("button", { class: "button", type: "button", "aria-label": "Next fire", onclick: () => light(fire.number + 1) }, "›"),
     wind, fireLabel, el("span", { class: "spread" }), clear));
-  const facts = new Facts(["Breaks", "Left", "Burned in game", "Without breaks"]);
+  const facts = new Facts(["Breaks", "Left", "Burned", "No breaks"]);
   const table = card("Burned area");
   const decision = new Decision();
   side.append(facts.element, table.element, decision.element);
@@ -161,7 +161,7 @@ export function create({ stage, side, request, timeline, changed, announce }) {
     panel(state) {
       facts.show({
         Breaks: state.treated.length, Left: scene.budget - state.spent,
-        "Burned in game": percent(state.burned), "Without breaks": percent(state.untreated),
+        Burned: percent(state.burned), "No breaks": percent(state.untreated),
       });
       decision.show(state, new Proxy([], { get: (_, cell) => cellName(cell, scene) }));
     },
