@@ -62,6 +62,8 @@ def run(argv: list[str]) -> int:
     _check(args)
     if command is not None:
         return _examine_script(command, args, flags)
+    if args.phase or args.tries or args.compare or args.migrate:
+        raise ConfigError("--phase, --try, --compare and --migrate are for scripts, after --.")
     target, config = _make_target(args.TARGET, flags)
     report = _examine(target, args)
     if config is not None and (args.apply or args.apply_all) and not report.interrupted:
@@ -141,6 +143,22 @@ def _parser() -> Parser:
         metavar="NAME=FUNCTION",
         help="for scripts: count a function as a phase (store=buffer.ReplayBuffer.add)",
     )
+    parser.add_argument(
+        "--try",
+        dest="tries",
+        action="append",
+        default=[],
+        metavar="FLAG VALUES",
+        help='for scripts: also run all of it with other arguments ("--num-envs 32,64,256")',
+    )
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="for scripts: train the same environment, ratio, batches and network in briskrl",
+    )
+    parser.add_argument(
+        "--migrate", metavar="FILE", help="for scripts: write that as a config for brisk train"
+    )
     parser.add_argument("--force", action="store_true", help="overwrite existing files")
     return parser
 
@@ -151,7 +169,7 @@ def _check(args: argparse.Namespace) -> None:
             f"--budget {args.budget:g} is too short; the minimum is {LEAST_BUDGET:g} seconds, "
             "60 to 120 are usual."
         )
-    written = [args.html] if args.html else []
+    written = [name for name in (args.html, args.migrate) if name]
     if args.apply or args.apply_all:
         if args.TARGET == LEGACY:
             raise ConfigError(f"{LEGACY} has no config to write.")

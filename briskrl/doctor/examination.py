@@ -29,8 +29,9 @@ OBSERVED_S = 3.0
 """Shortest observation."""
 AGAIN_S, AGED = 1.0, 2.0
 """Seconds of the second observation, and how many times as many steps should lie before it."""
-AGING_S = 8.0
-"""Seconds beyond the budget to run on before it, if a cost seems to grow."""
+AGING_S, AGING = 8.0, 0.15
+"""Seconds beyond the budget to run on before it, if a cost seems to grow, and at most that share
+of the budget."""
 COVERING = 1.3
 """Gain from which a cause may hide others."""
 LEAST_S, MOST_S = 1.0, 10.0
@@ -139,7 +140,8 @@ class Examination:
         """Find costs that grow with the number of steps; if there seem to be any, run on first."""
         self._report_progress("checking for slowdown")
         if rising_phases(seen):
-            end = perf_counter() + max(self._left() - AGAIN_S, AGING_S)
+            aging_s = min(AGING_S, AGING * self._budget_s)
+            end = perf_counter() + max(self._left() - AGAIN_S, aging_s)
             while loop.steps < AGED * seen.windows[-1].steps and perf_counter() < end:
                 take_turn(loop)
         self._history = observer.observe(AGAIN_S).moments()

@@ -14,31 +14,7 @@ ROWS = 256
 
 
 def batched_write_s(num_envs: int, obs_size: int) -> float:
-    """Seconds to store one transition of each environment in one call."""
-    # These compile, which takes seconds where nothing else needs them.
-    from briskrl.core.spec import ArraySpec, DiscreteSpec, EnvSpec
-    from briskrl.core.types import Decision, StepBuffers
-    from briskrl.memory.replay import ReplayBuffer
-
-    spec = EnvSpec(
-        obs=ArraySpec((obs_size,), np.dtype(np.float32), -np.inf, np.inf),
-        action=DiscreteSpec(2),
-        max_steps=None,
-        has_mask=False,
-        exact_state=True,
-    )
-    memory = ReplayBuffer(
-        spec=spec, num_envs=num_envs, capacity=64 * num_envs, n_step=1, gamma=0.99
-    )
-    before = StepBuffers.allocate(spec, num_envs)
-    after = StepBuffers.allocate(spec, num_envs)
-    decision = Decision.allocate(spec, num_envs)
-    memory.write(before, decision, after)
-    return min(_timed(lambda: memory.write(before, decision, after)) for _ in range(TIMES))
-
-
-def array_write_s(num_envs: int, obs_size: int) -> float:
-    """Seconds to write one transition of each environment into arrays, in NumPy."""
+    """Seconds to store one transition of each environment in one write per array."""
     memory = [np.zeros((64 * num_envs, width), np.float32) for width in (obs_size, obs_size, 3)]
     rows = [np.ones((num_envs, column.shape[1]), np.float32) for column in memory]
     position = np.arange(num_envs)

@@ -25,8 +25,11 @@ MOSTLY_ENV, LARGELY_ENV = 0.6, 1 / 3
 """Share of the time from which an environment is reported: always, and if its steps are slow."""
 SLOW_STEP_S = 10e-6
 """Cost of a step in plain Python; compiled or vectorized steps take a tenth."""
-MANY_UPDATES = 1.0
-"""Updates per transition above the usual maximum: SAC does one."""
+MANY_UPDATES, MANY_IN_A_ROW = 1.0, 2.0
+"""Updates per transition above the usual maximum: SAC does one; and updates per iteration from
+which fewer are advised, because more environments do not make them cheaper."""
+BUFFERED_BYTES = 1_000
+"""Growth of memory per transition that a replay buffer which is still filling explains."""
 
 Floats = NDArray[np.float64]
 
@@ -95,6 +98,9 @@ def leak(seen: Observation) -> Finding | None:
     grown = rate * float(at[-1] - at[late])
     steady = rate > 0.25 * (size[-1] - size[0]) / max(1e-9, at[-1] - at[0])
     if p_value > P_VALUE or grown < LEAK_MB / 2 or size[-1] - size[0] < LEAK_MB or not steady:
+        return None
+    per_step = grown * 2**20 / max(1, windows[-1].steps - windows[late].steps)
+    if seen.own_share("store") and per_step < BUFFERED_BYTES:
         return None
     return Finding(
         cause="leak",
@@ -219,15 +225,18 @@ def mostly_env(seen: Observation) -> Finding | None:
 
 
 def many_updates(seen: Observation) -> Finding | None:
-    """A finding if a loop does more than one update per transition.
+    """A finding if a loop does more than one update per transition, or several per iteration.
 
     For loops whose update ratio cannot be changed in an experiment.
     """
     turns = [window.turn for window in seen.steady]
-    ratio = sum(turn.updates for turn in turns) / max(1, sum(turn.steps for turn in turns))
+    updates, steps = sum(turn.updates for turn in turns), sum(turn.steps for turn in turns)
+    ratio = updates / max(1, steps)
+    per_iteration = updates / max(1, sum(turn.iterations for turn in turns))
     share = seen.own_share("update") + seen.own_share("sample")
-    if ratio <= MANY_UPDATES or share < SHARE:
+    if (ratio <= MANY_UPDATES and per_iteration < MANY_IN_A_ROW) or share < SHARE:
         return None
+    usual = MANY_UPDATES if ratio > MANY_UPDATES else ratio / per_iteration
 
     def gain(fewer: float) -> Gain:
         low, high = (end * (1 - fewer / ratio) for end in seen.share_range("update", "sample"))
@@ -236,15 +245,24 @@ def many_updates(seen: Observation) -> Finding | None:
     return Finding(
         cause="updates",
         title=f"learning takes {100 * share:.0f} % of the time",
-        evidence=(
-            f"{ratio:.2f} updates per transition; with one in 4 transitions it would be "
-            f"{gain(1 / 4).factor:.1f} times as fast, with one in 32 "
-            f"{gain(1 / 32).factor:.1f} times",
-        ),
-        advice="one update per transition or fewer",
-        gain=gain(MANY_UPDATES),
+        evidence=(_ratios(ratio, per_iteration, gain),),
+        advice="one update per transition or fewer"
+        if ratio > MANY_UPDATES
+        else "one update per iteration, if as much is still learned",
+        gain=gain(usual),
         basis="predicted",
         alters_learning="fewer updates per transition: cheaper steps, less learned from each",
+    )
+
+
+def _ratios(ratio: float, per_iteration: float, gain: Callable[[float], Gain]) -> str:
+    """The ratio of updates, and the gains of smaller ones."""
+    if ratio <= MANY_UPDATES:
+        return f"{per_iteration:.3g} updates per iteration, {ratio:.2g} per transition"
+    return (
+        f"{ratio:.2f} updates per transition; with one in 4 transitions it would be "
+        f"{gain(1 / 4).factor:.1f} times as fast, with one in 32 "
+        f"{gain(1 / 32).factor:.1f} times"
     )
 
 

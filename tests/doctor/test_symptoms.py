@@ -162,7 +162,15 @@ def test_more_than_one_update_per_transition_is_reported_with_the_gain_of_one() 
     # Four per transition take nine tenths; one would take a quarter of that.
     assert found.gain.factor == pytest.approx(1 / (0.1 + 0.9 / 4))
     assert found.alters_learning
-    assert many_updates(observe(STEADY, shares=shares, updates=100)) is None
+    assert many_updates(observe(STEADY, shares=shares, updates=10)) is None
+
+
+def test_several_updates_per_iteration_are_reported_with_the_gain_of_one() -> None:
+    shares = {"update": 0.8, "sample": 0.1, "env": 0.1}
+    found = many_updates(observe(STEADY, shares=shares, updates=100))
+    assert found is not None
+    # Ten per iteration of ten transitions; one would take a tenth of that.
+    assert found.gain.factor == pytest.approx(1 / (0.1 + 0.9 / 10))
 
 
 def test_a_trend_has_a_rate_and_a_p_value() -> None:

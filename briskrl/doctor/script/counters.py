@@ -31,7 +31,8 @@ def counters(seen: Observed, *, threads: int, workers: int) -> Iterator[tuple[st
     if seen.windows:
         first, last = seen.windows[0].rss_mb, seen.windows[-1].rss_mb
         yield "memory", f"{first:,.0f} MB at the first step, {last:,.0f} MB at the end"
-    yield from _collections(seen)
+    if seen.collecting > 0.01:
+        yield "garbage collection", f"{format_percent(seen.collecting)} of the time"
 
 
 def _step_counters(seen: Observed) -> Iterator[tuple[str, str]]:
@@ -39,15 +40,6 @@ def _step_counters(seen: Observed) -> Iterator[tuple[str, str]]:
     yield "environment steps", f"{format_count(seen.steps)} transitions in {seen.calls:,} calls"
     length = f", {seen.steps / seen.episodes:.1f} steps per episode" if seen.episodes else ""
     yield "episodes", f"{seen.episodes:,}{length}"
-
-
-def _collections(seen: Observed) -> Iterator[tuple[str, str]]:
-    if not seen.windows:
-        return
-    begin, end = seen.windows[0].begin.counts, seen.windows[-1].end.counts
-    share = (end["gc_s"] - begin["gc_s"]) / seen.wall_s
-    if share > 0.01:
-        yield "garbage collection", f"{format_percent(share)} of the time"
 
 
 def unseen(seen: Observed, recording: Recording, *, workers: int) -> Iterator[str]:

@@ -31,11 +31,14 @@ from briskrl.doctor.script.process import ScriptProcess
 from briskrl.doctor.script.recording import sum_samples
 from briskrl.doctor.script.source import Sources
 from briskrl.doctor.script.turns import Alternation
+from briskrl.doctor.script.whole_runs import Trial, WholeRuns
 
 OBSERVE_SHARE, LEAST_OBSERVED_S = 0.3, 4.0
 """Share of the budget for observation after the first step, and its shortest length."""
 RESERVE_S = 2.5
 """Seconds of the budget that are kept for ending the script and writing the report."""
+TRYING = 0.5
+"""Share of the budget for runs of the whole script, if any were asked for."""
 EXPERIMENT_S = (2.0, 15.0)
 """Shortest and longest time for one experiment."""
 
@@ -50,6 +53,12 @@ class ScriptExamination:
     stdout: int | None = None
     progress: ProgressCallback = lambda doing, done: None
     stops: Callable[[], bool] = lambda: False
+    trials: Sequence[Trial] = ()
+    """Other arguments to try in runs of the whole script."""
+    reserve: float = 0.0
+    """Share of the budget that the caller needs afterwards."""
+    seen: Observed | None = None
+    """What was observed, after `run`."""
     _start: float = field(default_factory=perf_counter)
     _sources: Sources = field(default_factory=Sources)
     _interrupted: bool = False
@@ -72,9 +81,19 @@ class ScriptExamination:
                 self._interrupted = True
             self._report_progress("ending the script", raises=False)
             process.stop()
+            self._try_whole_runs()
             return self._report(process)
         finally:
             process.close()
+
+    def _try_whole_runs(self) -> None:
+        if not self.trials or self._interrupted:
+            return
+        self._report_progress("running the script with other arguments", raises=False)
+        seconds = TRYING * self.budget_s * (1 - self.reserve)
+        runs = WholeRuns(self.command, self.stdout, self.stops)
+        self._outcomes += runs.compare(self.trials, seconds)
+        self._interrupted = self.stops()
 
     def _examine(self, process: ScriptProcess) -> None:
         self._report_progress("waiting for the first environment step")
@@ -148,7 +167,8 @@ class ScriptExamination:
             return observe(process.recording, PhaseMap(self._sources, self.rules))
 
     def _left(self) -> float:
-        return self.budget_s - RESERVE_S - (perf_counter() - self._start)
+        share = (1 - self.reserve) * (1 - TRYING * bool(self.trials))
+        return self.budget_s * share - RESERVE_S - (perf_counter() - self._start)
 
     def _report_progress(self, doing: str, *, raises: bool = True) -> None:
         if raises and self.stops():
@@ -159,7 +179,7 @@ class ScriptExamination:
     def _report(self, process: ScriptProcess) -> Report:
         if not process.is_watched:
             raise BriskError(_why_unwatched(process))
-        seen = self._observe(process)
+        seen = self.seen = self._observe(process)
         costs = Costs(seen, self._sources)
         start = slow_start(seen.windows)
         return Report(

@@ -46,7 +46,20 @@ WATCHING = ScriptExperiment(
 
 def planned_experiments(seen: Observed) -> list[ScriptExperiment]:
     """Experiments that apply to a script, the most important first."""
-    return [WATCHING, *_torch(seen), *_python(seen), *_fewer_updates(seen)]
+    planned = [*_torch(seen), WATCHING, *_python(seen), *_fewer_updates(seen)]
+    return sorted(planned, key=lambda item: -_urgency(item, seen))
+
+
+def _urgency(experiment: ScriptExperiment, seen: Observed) -> float:
+    """What to ask first, because a short run may not answer everything."""
+    threads = seen.state.get("torch_threads")
+    if experiment.cause == "threads" and isinstance(threads, int) and threads > usable_cores():
+        return 3
+    if experiment.cause == "log":
+        return seen.share("log", "save")
+    return {"watching": 2, "threads": 0.3, "denormals": 0.2, "garbage": seen.collecting}.get(
+        experiment.cause, 0.1
+    )
 
 
 def _fewer_updates(seen: Observed) -> Iterator[ScriptExperiment]:

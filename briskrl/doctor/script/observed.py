@@ -77,6 +77,14 @@ class Observed:
         return max(1e-9, sum(window.cpu_s for window in self.windows))
 
     @property
+    def collecting(self) -> float:
+        """Share of the time that garbage collection takes."""
+        if not self.windows:
+            return 0.0
+        begin, end = self.windows[0].begin.counts, self.windows[-1].end.counts
+        return float(end["gc_s"] - begin["gc_s"]) / self.wall_s
+
+    @property
     def is_crowded(self) -> bool:
         """Whether other programs had the core for a noticeable part of the time."""
         return 1 - self.own_s / self.wall_s > CROWDED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -102,7 +103,8 @@ class Sources:
 
 def _parse(path: str) -> Source:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        # Cells of a notebook are in the cache only.
+        text = "".join(linecache.getlines(path)) or Path(path).read_text(encoding="utf-8")
         return Source(path, text.splitlines(), ast.parse(text))
     except (OSError, SyntaxError, ValueError):  # Written by another Python, or not a file.
         return Source(path)

@@ -37,6 +37,7 @@ class Discovery:
         self._forward = forward
         self._modules = 0
         self._names = 0
+        self._handles: list[Any] = []
         self._seen: dict[str, bool] = {}
         self.versions: dict[str, str] = {}
         """Versions of frameworks that the script has imported."""
@@ -49,6 +50,12 @@ class Discovery:
         if main is not None and len(vars(main)) != self._names:
             self._names = len(vars(main))
             self._look_at_classes(main)
+
+    def restore(self) -> None:
+        """Remove the hooks of libraries."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
 
     def _look_at_modules(self) -> None:
         count, waiting = len(sys.modules), False
@@ -95,7 +102,7 @@ class Discovery:
 
         register = getattr(optimizer, "register_optimizer_step_post_hook", None)
         if register is not None:  # torch 2.0 or newer.
-            register(count)
+            self._handles.append(register(count))
             return
         _patch_step(optimizer.Optimizer, counts)
 

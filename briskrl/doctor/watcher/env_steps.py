@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from time import perf_counter
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from .counts import Counts
@@ -34,13 +33,12 @@ class EnvSteps:
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
         self._hooked: set[Any] = set()
+        self._originals: list[tuple[Any, str, Any]] = []
         self._inside = False
+        self.env_id = ""
+        """Name of a registered environment that was stepped."""
         self.before_call: Callable[[], None] | None = None
         """Called before every outermost step while it is set."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A hooked class that is sent to another process by value counts nothing there."""
-        return SimpleNamespace, (), {"_inside": True}
 
     def watch_base(self, base: Any) -> None:
         """Hook a base class of environments with all its present and future subclasses."""
@@ -55,6 +53,7 @@ class EnvSteps:
             watch(cls)
 
         if "__init_subclass__" not in vars(base):
+            # It stays when the hooks are removed, and then finds nothing to count.
             base.__init_subclass__ = classmethod(init_subclass)
 
     def _watch_tree(self, cls: Any) -> None:
@@ -71,10 +70,12 @@ class EnvSteps:
             if not callable(method) or (cls, name) in self._hooked:
                 continue
             self._hooked.add((cls, name))
+            self._originals.append((cls, name, method))
             setattr(cls, name, self._counted(cls, name, method))
         reset = vars(cls).get("reset")
         if callable(reset) and (cls, "reset") not in self._hooked:
             self._hooked.add((cls, "reset"))
+            self._originals.append((cls, "reset", reset))
             cls.reset = self._reset(reset)
 
     def cost_s(self) -> float:
@@ -112,6 +113,8 @@ class EnvSteps:
             nonlocal inner, is_env
             if self._inside:
                 inner += 1
+                if inner == 1:
+                    self._note_id(args[0])
                 if inner == INNER and not is_env:
                     setattr(cls, name, original)
                 return original(*args, **options)
@@ -123,12 +126,24 @@ class EnvSteps:
             finally:
                 self._inside = False
             if self._count(result):
+                if not is_env:
+                    self._note_id(args[0])
                 is_env = True
             elif not is_env:
                 setattr(cls, name, original)
             return result
 
         return step
+
+    def restore(self) -> None:
+        """Put all methods back."""
+        for cls, name, method in reversed(self._originals):
+            setattr(cls, name, method)
+        self._originals.clear()
+
+    def _note_id(self, env: Any) -> None:
+        if not self.env_id:
+            self.env_id = str(getattr(getattr(env, "spec", None), "id", "") or "")
 
     def _count(self, result: Any) -> bool:
         """Count what a step returned; false if it is not the result of an environment."""

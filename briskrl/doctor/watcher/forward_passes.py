@@ -23,6 +23,8 @@ class ForwardPasses:
         """Times that a batch of so many rows was computed for learning."""
         self.without_grad: dict[int, int] = {}
         self.devices: dict[str, int] = {}
+        self.layers: dict[str, int] = {}
+        """Sizes of linear layers that learn, as `4x64`, by how often they were seen."""
         self._register: Callable[..., Any] | None = None
         self._enabled: Callable[[], bool] = lambda: True
         self._handle: Any = None
@@ -61,3 +63,6 @@ class ForwardPasses:
         rows[size] = rows.get(size, 0) + 1
         device = str(getattr(inputs[0], "device", "?"))
         self.devices[device] = self.devices.get(device, 0) + 1
+        if rows is self.with_grad and type(module).__name__ == "Linear":
+            size_text = "%dx%d" % (module.in_features, module.out_features)  # noqa: UP031
+            self.layers[size_text] = self.layers.get(size_text, 0) + 1

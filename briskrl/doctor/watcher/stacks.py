@@ -52,6 +52,12 @@ NO_LOOPS = frozenset(
         "ale_py",
         "pygame",
         "cv2",
+        "IPython",
+        "ipykernel",
+        "traitlets",
+        "tornado",
+        "jupyter_client",
+        "zmq",
     )
 )
 """Packages whose lines are of no interest."""

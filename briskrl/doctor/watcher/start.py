@@ -78,6 +78,15 @@ class Watcher:
         self._flush(perf_counter())
         self._channel.send([{"bye": pid, **read_clocks()}])
 
+    def leave(self) -> None:
+        """Stop in a process that goes on, as a notebook does, and remove all hooks."""
+        self.end()
+        self._patches.restore()
+        self._env_steps.restore()
+        self._discovery.restore()
+        gc.callbacks.remove(self._see_collection)
+        atexit.unregister(self.end)
+
     def _tick(self, signum: int, frame: FrameType | None) -> None:
         if self._busy or os.getpid() != self._pid:
             return
@@ -122,6 +131,8 @@ class Watcher:
         state["hook_s"] = self._hook_s
         state["rows"] = [self._forward.with_grad, self._forward.without_grad]
         state["devices"] = self._forward.devices
+        state["layers"] = self._forward.layers
+        state["env_id"] = self._env_steps.env_id
         state["versions"] = self._discovery.versions
         torch = sys.modules.get("torch")
         if torch is not None and "torch" in self._discovery.versions:

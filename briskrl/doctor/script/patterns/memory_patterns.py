@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from briskrl.doctor.reference_costs import array_write_s, gathered_sample_s
+from briskrl.doctor.reference_costs import batched_write_s, gathered_sample_s
 from briskrl.doctor.report.records import Finding
 from briskrl.doctor.script.costs import Costs, Lines, without
 from briskrl.doctor.script.patterns import fixes
@@ -36,7 +36,7 @@ def _pushes(costs: Costs, lines: Lines) -> Iterator[Finding]:
     taken = costs.seconds_per_call(share)
     if share < SHARE:
         return
-    reference = array_write_s(num_envs, OBS_SIZE)
+    reference = batched_write_s(num_envs, OBS_SIZE)
     if taken < EXPENSIVE * reference:
         return
     yield Finding(
