@@ -23,6 +23,10 @@ MAKES = re.compile(r"^(make|make_vec|load_env_creator|spec|_find_spec|find_highe
 ADDS = re.compile(r"^(push|add|store|append|insert|record|remember|put|save|write|extend)(_|$)")
 DRAWS = re.compile(r"^_*(sample|get|draw|get_batch|__getitem__|batch)(_|$)|minibatch|_sample")
 BUFFERS = re.compile(r"buffer|memory|replay|rollout|storage|transitions|experience", re.IGNORECASE)
+STORES = re.compile(r"^(push|add|store|append|insert|remember)(_|$)")
+SAMPLERS = {"sample", "sample_batch", "get_batch", "draw"}
+AGENTS = {"learn", "train", "predict", "forward", "act", "step", "select_action", "update_target"}
+"""Methods that a buffer has and an agent has not, and the other way round."""
 LOGGERS = re.compile(r"logger|writer|metrics|tracker|recorder|monitor", re.IGNORECASE)
 PRINTS = re.compile(r"(^|\.)(print|pprint|fsync|flush|writerow|writerows|writelines|write)$")
 LOG_CALLS = re.compile(
@@ -75,9 +79,11 @@ def _is_env_class(cls: ast.ClassDef) -> bool:
 
 
 def _is_buffer_class(cls: ast.ClassDef) -> bool:
-    names = [item.name for item in cls.body if isinstance(item, ast.FunctionDef)]
+    names = {item.name for item in cls.body if isinstance(item, ast.FunctionDef)}
+    if names & AGENTS:
+        return False
     return bool(BUFFERS.search(cls.name)) or (
-        any(ADDS.match(name) for name in names) and any(DRAWS.search(name) for name in names)
+        any(STORES.match(name) for name in names) and bool(names & SAMPLERS)
     )
 
 

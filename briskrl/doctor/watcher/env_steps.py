@@ -8,7 +8,9 @@ is one that is only ever called from within another.
 from __future__ import annotations
 
 import functools
+import operator
 from time import perf_counter
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from .counts import Counts
@@ -21,6 +23,28 @@ INNER, CALLS = 500, 200
 NOT_ENVS = ("zero_grad", "get_last_lr", "update_parameters")
 """Attributes of optimizers, modules, and schedules, which have a `step`, too."""
 STEPS = ("step", "recv")
+
+
+class Hook:
+    """A method that stands for another, and is pickled as the other.
+
+    Classes of a script are pickled with their methods for worker processes, which have no watcher.
+    """
+
+    def __init__(self, original: Callable[..., Any], replacement: Callable[..., Any]) -> None:
+        self._original = original
+        self._replacement = replacement
+        functools.update_wrapper(self, original)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self._replacement if instance is None else MethodType(self._replacement, instance)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call the replacement, for code that takes methods out of the class's dictionary."""
+        return self._replacement(*args, **options)
+
+    def __reduce__(self) -> Any:
+        return operator.itemgetter(0), ((self._original,),)
 
 
 class EnvSteps:
@@ -71,12 +95,12 @@ class EnvSteps:
                 continue
             self._hooked.add((cls, name))
             self._originals.append((cls, name, method))
-            setattr(cls, name, self._counted(cls, name, method))
+            setattr(cls, name, Hook(method, self._counted(cls, name, method)))
         reset = vars(cls).get("reset")
         if callable(reset) and (cls, "reset") not in self._hooked:
             self._hooked.add((cls, "reset"))
             self._originals.append((cls, "reset", reset))
-            cls.reset = self._reset(reset)
+            cls.reset = Hook(reset, self._reset(reset))
 
     def cost_s(self) -> float:
         """Seconds that counting adds to a step, measured on an empty one."""

@@ -179,6 +179,27 @@ def test_worker_processes_run_unwatched(tmp_path: Path, method: str) -> None:
     assert {row["name"] for row in report["phases"]} >= {"env"}
 
 
+PICKLED = """
+import subprocess, sys, time
+import cloudpickle
+
+world, end = World(), time.time() + 1
+while time.time() < end:
+    world.step(1)
+child = "import pickle, sys; print(pickle.load(sys.stdin.buffer).step(1))"
+data = cloudpickle.dumps(world)
+done = subprocess.run([sys.executable, "-c", child], input=data, capture_output=True)
+sys.exit(0 if done.stdout.startswith(b"(") else 5)
+"""
+
+
+def test_a_class_of_the_script_is_pickled_without_the_watcher(tmp_path: Path) -> None:
+    write(tmp_path, PICKLED)
+    report, done = examine(sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert report["speed"]["steps"] > 0
+
+
 def test_a_changed_folder_does_not_lose_the_source(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     write(tmp_path, "import os\nos.chdir('other')\n" + LOOP)

@@ -10,9 +10,9 @@ from briskrl.doctor.script.patterns import fixes
 
 SHARE, ACTING = 0.3, 0.3
 """Shares of learning, and of acting, below which they are not reported."""
-MANY, OFTEN = 4.0, 8.0
-"""Updates per round from which fewer are advised; steps per round up to which that is off-policy:
-methods that learn from each rollout once need all of their updates."""
+MANY, OFTEN = 2.0, 8.0
+"""Updates per step from which fewer are advised; steps between updates up to which a method is
+off-policy: those that learn from each rollout once need all of their updates."""
 SMALL, SERIES = 16, 8.0
 """Rows of a small minibatch, and updates in a row from which larger ones are advised."""
 FEW, ENOUGH = 4, 16
@@ -29,8 +29,8 @@ def learning_findings(costs: Costs) -> Iterator[Finding]:
 def _many_updates(costs: Costs) -> Iterator[Finding]:
     seen = costs.seen
     share = seen.share("update", "sample")
-    per_round, steps_per_round = seen.updates_per_round, seen.calls_per_round
-    if share < SHARE or per_round < MANY or steps_per_round > OFTEN:
+    per_call = seen.updates / max(1, seen.calls)
+    if share < SHARE or per_call < MANY or seen.calls_per_round > OFTEN:
         return
     lines = costs.loop_around(lambda item: item.phase in ("update", "sample"))
     lines = lines or costs.hottest(lambda item: item.phase == "update")
@@ -38,11 +38,11 @@ def _many_updates(costs: Costs) -> Iterator[Finding]:
         cause="updates",
         title=f"learning takes {100 * share:.0f} % of the time",
         evidence=(
-            f"{per_round:.3g} updates after every {steps_per_round:.3g} steps of "
-            f"{seen.num_envs} environments: {seen.updates_per_step:.3g} per transition",
+            f"{per_call:.3g} updates per step of {seen.num_envs} "
+            f"environment{'s' * (seen.num_envs > 1)}: {seen.updates_per_step:.3g} per transition",
         ),
-        advice=f"one update where there are {per_round:.3g}, if as much is still learned",
-        gain=without(share * (1 - 1 / per_round), seen.total),
+        advice=f"one update per step instead of {per_call:.3g}, if as much is still learned",
+        gain=without(share * (1 - 1 / per_call), seen.total),
         basis="predicted",
         alters_learning="fewer updates per transition: cheaper steps, less learned from each",
         location="" if lines is None else lines.location,
