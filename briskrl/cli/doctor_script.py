@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from briskrl.doctor.script.observed import Observed
     from briskrl.doctor.script.phases import Rule
 
-COMPARING = 0.25
-"""Share of the budget for training the same in briskrl."""
+COMPARING, COMPARED_S = 0.25, 10.0
+"""Share of the budget for training the same in briskrl, and the longest time for that."""
 PHASES = ("act", "env", "store", "sample", "update", "eval", "log", "save", "wait")
 
 
@@ -77,7 +77,7 @@ def _same_in_brisk(report: Report, seen: Observed, args: argparse.Namespace) -> 
         notes.append(f"written: {args.migrate}; train with it: brisk train --config {args.migrate}")
     outcomes = report.outcomes
     if args.compare:
-        outcomes += (compare(seen, config, COMPARING * args.budget / 2),)
+        outcomes += (compare(seen, config, min(COMPARED_S, COMPARING * args.budget / 2)),)
     return replace(report, notes=(*report.notes, *notes), outcomes=outcomes)
 
 

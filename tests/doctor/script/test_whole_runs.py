@@ -61,7 +61,7 @@ envs = gymnasium.make_vec("CartPole-v1", num_envs=4, vectorization_mode="sync")
 net = torch.nn.Sequential(torch.nn.Linear(4, 24), torch.nn.ReLU(), torch.nn.Linear(24, 2))
 optimizer, replay = torch.optim.Adam(net.parameters()), []
 obs, _ = envs.reset(seed=0)
-while True:
+for _ in range(3_000):
     with torch.no_grad():
         actions = net(torch.as_tensor(obs)).argmax(1).numpy()
     next_obs, rewards, terminated, truncated, _ = envs.step(actions)
@@ -79,7 +79,7 @@ while True:
 def test_the_same_work_is_written_as_a_config_and_compared(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(DQN)
     options = ("--compare", "--migrate", "same.toml")
-    report, done = examine(sys.executable, "train.py", cwd=tmp_path, budget=24, options=options)
+    report, done = examine(sys.executable, "train.py", cwd=tmp_path, budget=100, options=options)
     assert done.returncode == 0, done.stderr
     config = tomllib.loads((tmp_path / "same.toml").read_text())
     assert config["env"] == "gym:CartPole-v1"
