@@ -48,12 +48,8 @@ SKIPPED = {
     "cleanrl.md": 1,
     "clusters.md": 4,
     "compare.md": 1,
-<<<<<<< ours
     "dashboard.md": 2,
-    "doctor.md": 2,
-=======
     "doctor.md": 3,
->>>>>>> theirs
     "gymnasium.md": 1,
     "own-algorithm.md": 1,
     "own-script.md": 2,
