@@ -77,20 +77,24 @@ class Browser:
         for key in keys:
             ActionChains(self.driver).send_keys(key).perform()
 
-    def until(self, condition: Any) -> Any:
+    def until(self, condition: Any, *, seconds: float = WAIT_S) -> Any:
         """The first true result of a condition.
 
         Raises:
             TimeoutException: There was none.
         """
         return WebDriverWait(
-            self.driver, WAIT_S, 0.05, ignored_exceptions=[StaleElementReferenceException]
+            self.driver, seconds, 0.05, ignored_exceptions=[StaleElementReferenceException]
         ).until(lambda _: condition())
 
     def problems(self) -> list[str]:
-        """Errors and warnings of the console since the last call."""
+        """Errors and warnings of the console since the last call; hints on `drawn` are none."""
         found: list[dict[str, str]] = self.driver.get_log("browser")
-        return [entry["message"] for entry in found if entry["level"] != "INFO"]
+        return [
+            entry["message"]
+            for entry in found
+            if entry["level"] != "INFO" and "willReadFrequently" not in entry["message"]
+        ]
 
     def drawn(self, selector: str = ".chart canvas") -> list[int]:
         """Painted pixels of every canvas that matches."""

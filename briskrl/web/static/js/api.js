@@ -25,7 +25,13 @@ export function openEvents(path, params, handlers) {
     else if (name === "lost") source.addEventListener("error", handler);
     else source.addEventListener(name, (event) => handler(JSON.parse(event.data)));
   }
-  return () => source.close();
+  // Browsers open six connections to a server, and a page that was left may keep its own.
+  const close = () => source.close();
+  addEventListener("pagehide", close, { once: true });
+  return () => {
+    removeEventListener("pagehide", close);
+    close();
+  };
 }
 
 function address(path, params) {

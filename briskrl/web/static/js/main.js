@@ -125,6 +125,8 @@ function start() {
     else if (OF_ONE_RUN.has(shown.tab) && shown.run === null) show(shown.tab);
   });
   addEventListener("hashchange", followAddress);
+  // A page from the history of the browser has lost its streams.
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
   store.connect();
 }
 

@@ -19,13 +19,31 @@ function emit(event, detail) {
   for (const listener of [...(listeners.get(event) || [])]) listener(detail);
 }
 
-/** Begin to stream. */
+const HIDDEN_MS = 20000;
+let stopStream = null;
+let hiddenTimer = null;
+
+/** Begin to stream; a page that nobody sees gives its connection to others after a while. */
 export function connect() {
-  openEvents("/api/events", {}, {
+  openStream();
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(hiddenTimer);
+    if (document.hidden) hiddenTimer = setTimeout(closeStream, HIDDEN_MS);
+    else openStream();
+  });
+}
+
+function openStream() {
+  stopStream ??= openEvents("/api/events", {}, {
     open: () => setConnection("live"),
     lost: () => setConnection("lost"),
     runs: receive,
   });
+}
+
+function closeStream() {
+  stopStream?.();
+  stopStream = null;
 }
 
 function setConnection(state) {

@@ -36,8 +36,8 @@ function facts(report) {
     ["share of the machine", percent(speed.machine_fraction)], ["environments", count(speed.num_envs)],
     ["examined for", duration(report.took_s)], ["version", report.version],
   ];
-  return el("dl", { class: "facts" }, shown.map(([name, value]) =>
-    el("div", { class: "card fact" }, el("dt", {}, name), el("dd", {}, value || "-"))));
+  return el("dl", { class: "run-facts" }, shown.map(([name, value]) =>
+    el("div", { class: "card run-fact" }, el("dt", {}, name), el("dd", {}, value || "-"))));
 }
 
 function factor(gain) {

@@ -29,7 +29,7 @@ class PhasesView {
   constructor(element, run) {
     this.element = element;
     this.run = run;
-    this.facts = el("dl", { class: "facts" });
+    this.facts = el("dl", { class: "run-facts" });
     this.table = el("div", { class: "scroll" });
     this.stacked = new PhaseChart();
     this.machine = new LineChart({ title: "share of the machine", onZoom: () => this.draw() });
@@ -92,7 +92,7 @@ class PhasesView {
       ["training time", duration(run.wall_s)], ["CPU time", duration(run.cpu_s)],
       ["steps", count(run.env_steps)], ["updates", count(run.updates)],
     ];
-    fill(this.facts, facts.map(([name, value]) => el("div", { class: "card fact" }, el("dt", {}, name), el("dd", {}, value || "-"))));
+    fill(this.facts, facts.map(([name, value]) => el("div", { class: "card run-fact" }, el("dt", {}, name), el("dd", {}, value || "-"))));
   }
 
   drawTable() {
