@@ -22,7 +22,7 @@ from briskrl.web.play.session import PlayerError, Session
 from briskrl.web.responses import EVENT_STREAM, json_response
 
 MOST_SESSIONS = 4
-"""Players at once; each takes about 300 MB."""
+"""Players at once; each takes about 360 MB."""
 _CONFLICTS = ("no-policy", "untrusted", "run", "environment", "ended")
 _FAULTS = ("broken", "died", "silent", "game")
 

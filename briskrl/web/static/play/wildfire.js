@@ -218,7 +218,10 @@ function paintFire(brush, minutes, { now, last }, scene, cell) {
     const heat = Math.max(0, 1 - age);
     const [red, green, blue] = FIRE.map((level, part) => Math.round(level * heat + EMBER[part] * (1 - heat)));
     brush.fillStyle = `rgb(${red} ${green} ${blue} / ${Math.round(70 + 25 * heat)}%)`;
-    brush.fillRect((place % scene.width) * cell, Math.floor(place / scene.width) * cell, cell + 0.5, cell + 0.5);
+    const col = place % scene.width, row = Math.floor(place / scene.width);
+    // Whole pixels, so that neighbors do not overlap in a grid of darker lines.
+    const [left, top, right, bottom] = [col, row, col + 1, row + 1].map((edge) => Math.round(edge * cell));
+    brush.fillRect(left, top, right - left, bottom - top);
   });
 }
 
