@@ -16,7 +16,7 @@ import psutil
 from briskrl.core.config import to_toml
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
-from tests.training.runs import fused_config, policy_hash
+from tests.training.runs import policy_hash, small_config
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 300.0
@@ -26,7 +26,8 @@ MODULE = "briskrl.cluster.replicas.process"
 def long_config(steps: int = 120_000, **options: Any) -> TrainConfig:
     """A run of two replicas with many checkpoints."""
     values = {"env": "cartpole", "num_envs": 32, "replicas": 2, "checkpoint_steps": 4000}
-    config = fused_config(Path("unused"), "ppo", steps=steps, **{**values, **options})
+    values |= {"engine": "fused", **options}
+    config = small_config(Path("unused"), "ppo", steps=steps, **values)
     return complete(config)
 
 
