@@ -23,7 +23,10 @@ KERNELS = [name for name in FILES if "kernels" in name.split(".")]
 def imports_of(name):
     for node in ast.walk(ast.parse(FILES[name].read_text())):
         if isinstance(node, ast.ImportFrom):
-            yield node.module, [alias.name for alias in node.names]
+            # A relative import ("from .counts import Counts") begins at the folder of its module.
+            folder = name.split(".")[: -node.level] if node.level else []
+            parts = [*folder, *([node.module] if node.module else [])]
+            yield ".".join(parts), [alias.name for alias in node.names]
         elif isinstance(node, ast.Import):
             yield from ((alias.name, []) for alias in node.names)
 
