@@ -15,8 +15,10 @@ from briskrl.doctor.script.phases import Classified, is_own
 from briskrl.doctor.script.recording import Code
 from briskrl.doctor.script.source import called_name
 
-SHARE, ENV_SHARE, CODE_SHARE = 0.08, 1 / 3, 0.25
-"""Shares of calls, of environments and of other loops below which they are not reported."""
+SHARE, ENV_SHARE = 0.08, 1 / 3
+"""Shares of calls and of environments below which they are not reported."""
+MOSTLY = 0.35
+"""Share of one function in the time of an environment from which it is to blame."""
 SLOW_STEP_S = 20e-6
 """Cost of a transition in a slow environment; a compiled one takes less than a tenth."""
 
@@ -90,12 +92,14 @@ def _slow_env(costs: Costs) -> Iterator[Finding]:
     inside = costs.share(
         lambda item: item.phase == "env" and any(map(lines.holds, item.stack.loop_frames))
     )
-    if inside < 0.5 * share:
+    if inside < MOSTLY * share:
         return
     name = lines.code.name.rsplit(".", 1)[-1]
     yield Finding(
         cause="env",
-        title=f"the environment takes {100 * share:.0f} % of the time, most of it in {name}()",
+        title=f"the environment takes {100 * share:.0f} % of the time, mostly in {name}()"
+        if inside > 0.5 * share
+        else f"the environment takes {100 * share:.0f} %, {name}() {100 * inside:.0f} %",
         evidence=(f"{1e6 * seconds:,.0f} us per transition, in loops of plain Python",),
         advice="compute it once and look it up, or compile it; step many environments in one call",
         gain=without(inside, costs.seen.total),
@@ -110,7 +114,6 @@ def _hot_function(costs: Costs) -> Lines | None:
     """The function with a loop of its own in which an environment of the user spends its time."""
     found: Counter[Code] = Counter()
     for item, ticks in costs.sampled(lambda item: item.phase == "env"):
-        frame = next((frame for frame in item.stack.loop_frames if is_own(frame)), None)
         for frame in item.stack.loop_frames:
             if is_own(frame) and _has_loop(costs, frame.code):
                 found[frame.code] += ticks
