@@ -104,7 +104,7 @@ def test_a_search_that_was_killed_goes_on_as_if_nothing_had_happened(brisk: Bris
     [
         ("search", '"kind":"base"'),
         ("search", '"kind":"closing"'),
-        ("search", '"kind":"ppo"'),
+        ("search", '"kind":"plain"'),
         ("joint", '"kind":"joint"'),
         ("joint", '"kind":"sweep"'),
         ("joint", '"kind":"train"'),
