@@ -36,8 +36,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Settings by name. Those of `cage2-parity` are of published code: training ends as soon as a
-workflow is obeyed, and goes on from the workflow before. With those of `cage2-joint` one policy
-obeys all workflows: each has its own lambda, and observations remember repairs and alerts."""
+workflow is obeyed, and goes on from the workflow before. Those of `cage2-joint` are for one policy
+under all workflows: each has its own lambda, and observations remember repairs and alerts."""
 
 DEFAULT_SUITE = "train-attacker"
 _ATTACKERS, _LENGTHS = ("bline", "meander", "sleep"), (30, 50, 100)
