@@ -82,6 +82,10 @@ class CompiledUpdates(Protocol):
         """Updates done so far."""
         ...
 
+    def begin_round(self) -> None:
+        """Prepare for a round of acting and updates at the same time; neither is under way."""
+        ...
+
     def prepare(self, batch: Batch, updates: int, counters: Counters) -> Args:
         """The task of doing the first `updates` updates of `batch`."""
         ...

@@ -78,6 +78,7 @@ class Overlap:
 
     def begin(self) -> None:
         """Start the pending updates, unless the thread would only compete for a core."""
+        self._compiled.begin_round()
         if not self.pending:
             return
         prefetched = self._rng_before_prefetch is not None
@@ -119,6 +120,19 @@ class Overlap:
 
     def finish(self) -> None:
         """Wait for the updates under way, or do them here; acting follows them."""
+        self._finish_updates()
+        self._compiled.unfreeze_actor()
+
+    def finish_before_storing(self) -> None:
+        """Wait for the updates under way, or do them here; acting follows them after the round.
+
+        So actions do not depend on whether the batch was sampled before the round began.
+        """
+        if not self._in_thread:
+            self._compiled.freeze_actor(self._learner.batch)
+        self._finish_updates()
+
+    def _finish_updates(self) -> None:
         running, self._under_way = self._under_way, None
         if running is None:
             return
@@ -140,7 +154,6 @@ class Overlap:
                 took_ns = self._native_worker.finish()
             else:
                 error = self._worker.finish()
-        self._compiled.unfreeze_actor()
         if error is not None:
             raise error
         if native:
@@ -211,7 +224,7 @@ class DeferredSlots:
         if self._overlap.reads_memory:
             now = self._timer.clock
             begin = now()
-            self._overlap.finish()
+            self._overlap.finish_before_storing()
             # The collector counts all of this call as storing.
             self._timer[Phase.STORE].total_ns -= now() - begin
         self._slots.advance()

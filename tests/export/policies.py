@@ -8,6 +8,7 @@ import torch
 from briskrl.algos.distributions import distribution_of
 from briskrl.algos.dqn.config import DQN_PRESETS, DQNConfig
 from briskrl.algos.dqn.policy import QPolicy, num_actions, value_network
+from briskrl.algos.dqn.value_range import is_automatic
 from briskrl.algos.ppo.config import PPO_PRESETS, PPOConfig
 from briskrl.algos.ppo.policy import StochasticPolicy, policy_network
 from briskrl.algos.pqn.config import PQNConfig
@@ -35,6 +36,8 @@ CASES = {
     "qr-dqn fcn": ("qr-dqn", PLANES, CELLS, {"dueling": True}),
     "layer norm": ("double-dqn", VECTOR, DISCRETE, {"layer_norm": True}),
     "layer norm cnn": ("qr-dqn", BYTES, DISCRETE, {"layer_norm": True}),
+    "dqn normalized": ("dqn", VECTOR, DISCRETE, {"normalize_obs": True}),
+    "c51 of a fixed range": ("c51", VECTOR, DISCRETE, {"v_min": -3.0, "v_max": 8.0}),
     "pqn": ("pqn", VECTOR, DISCRETE, {"normalize_obs": True}),
     "pqn cnn": ("pqn", BYTES, DISCRETE, {}),
     "pqn cnn without statistics": ("pqn", BYTES, DISCRETE, {"normalize_obs": False}),
@@ -54,10 +57,13 @@ def random_policy(name: str, seed: int = 0) -> TrainedAgent:
     preset, obs, action, options = CASES[name]
     generator = torch.Generator().manual_seed(seed)
     rng = np.random.default_rng(seed)
+    found: dict[str, np.ndarray] = {}
     if preset in DQN_PRESETS:
         config = DQNConfig(**{**SMALL, **DQN_PRESETS[preset], **options})
         network = value_network(config, obs, num_actions(action), generator)
         build = QPolicy
+        if is_automatic(config):
+            found["range.ends"] = np.array([-20.0, 60.0])
     elif preset == "pqn":
         config = PQNConfig(**SMALL, **options)
         network = pqn_network(config, obs, num_actions(action), generator)
@@ -70,7 +76,7 @@ def random_policy(name: str, seed: int = 0) -> TrainedAgent:
         # Larger than at the start of training, so that probabilities are far from equal.
         key: (2 * rng.standard_normal(tensor.shape) / max(1, tensor[0].numel()) ** 0.5).astype("f4")
         for key, tensor in network.named_parameters()
-    }
+    } | found
     if getattr(config, "normalize_obs", False):
         arrays["obs.count"] = np.array(100.0)
         arrays["obs.mean"] = rng.uniform(-1, 1, obs.size)

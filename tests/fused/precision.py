@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from briskrl.algos.dqn.agent import DQN
-from briskrl.algos.dqn.policy import action_values, of_actions, support_of
+from briskrl.algos.dqn.policy import action_values, of_actions
 from briskrl.algos.losses import (
     PolicyTerms,
     cross_entropy,
@@ -74,7 +74,7 @@ def value_gradient(algo: DQN, batch: Batch, k: int = 0) -> tuple[Tensor, Tensor]
         noise = parts.target.draw_noise(parts.noise)
         parts.target.set_noise(noise * config.target_noise)
         parts.noise.set_state(state)
-    support = support_of(config, CPU)
+    support = parts.support
     mask = None if batch.next_mask is None else torch.from_numpy(batch.next_mask[k])
     obs, action, reward, next_obs, discount, weight = (
         torch.from_numpy(getattr(batch, name)[k])

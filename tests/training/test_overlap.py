@@ -10,6 +10,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 from briskrl.algos.dqn.kernels.td_update import PRECOMPUTED
+from briskrl.algos.dqn.value_range import START
 from briskrl.training.resolve import complete
 from briskrl.training.trainer import Trainer
 from briskrl.training.warmup import warm_up
@@ -22,9 +23,19 @@ def parameters(trainer):
     return {name: array.copy() for name, array in trainer.algo.state()["model"].arrays.items()}
 
 
-def trained(tmp_path, preset, after_each, target_every=7, **options):
+ADAPTIVE = {
+    "normalize_obs": True,
+    "lr_schedule": "linear",
+    "update_every": 3,
+    "v_min": "auto",
+    "v_max": "auto",
+}
+"""Statistics of observations and the range of returns change during such a run."""
+
+
+def trained(tmp_path, preset, after_each, target_every=7, adaptive=False, **options):
     """Parameters after some iterations, with something done after each of them."""
-    algo = {"target_every": target_every}
+    algo = {"target_every": target_every, **(ADAPTIVE if adaptive else {})}
     config = small_config(tmp_path, preset, overlap=True, algo_config=algo, **options)
     with closing(Trainer(complete(config))) as trainer:
         trainer.start()
@@ -54,6 +65,19 @@ def test_prefetched_batches_do_not_change_the_parameters(tmp_path, preset, after
     plain = trained(tmp_path, preset, lambda trainer: None)
     other = trained(tmp_path, preset, after_each)
     assert plain.keys() == other.keys()
+    for name, array in plain.items():
+        assert np.array_equal(array, other[name]), name
+
+
+@pytest.mark.parametrize("preset", ["c51", "rainbow"])
+@pytest.mark.parametrize("after_each", [discard_sometimes, back_off])
+def test_adaptive_settings_do_not_depend_on_threads(tmp_path, preset, after_each):
+    plain, other = (
+        trained(tmp_path, preset, after, target_every=50, adaptive=True)
+        for after in (lambda trainer: None, after_each)
+    )
+    assert plain["obs.count"] > 1000
+    assert tuple(plain["range.ends"]) != START
     for name, array in plain.items():
         assert np.array_equal(array, other[name]), name
 

@@ -22,10 +22,12 @@ from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.dqn.engine import DQNEngine, DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy, SubsetEpsilonGreedy, epsilon_of
 from briskrl.algos.dqn.fused_engine import FusedDQNEngine
+from briskrl.algos.dqn.input_statistics import InputStatistics
 from briskrl.algos.dqn.policy import num_actions, num_taken, value_network
 from briskrl.algos.dqn.replicas import part_of, replication
 from briskrl.algos.dqn.support_monitor import SupportMonitor
 from briskrl.algos.dqn.torch_engine import TorchDQNEngine
+from briskrl.algos.dqn.value_range import ValueRange, first_support, is_automatic
 from briskrl.algos.engines import Engines
 from briskrl.algos.flops import Flops, value_flops
 from briskrl.core.counters import Counters
@@ -87,6 +89,8 @@ class DQN:
             refusal=_fused_refusal(self.model),
         )
         self.support_monitor = SupportMonitor(self.model, compute)
+        self._statistics = _input_statistics(self.model, spec, compute)
+        self._value_range = _value_range(self.model, compute)
         self.updates = 0
         """Gradient updates done so far."""
         self._last_sync_step = 0
@@ -105,6 +109,11 @@ class DQN:
 
     def act(self, obs: Array, mask: Bools | None, counters: Counters, out: Decision) -> None:
         """Write epsilon-greedy (or noisy greedy) actions for N environments."""
+        if self._statistics is not None:
+            self._statistics.add(obs)
+            # With overlap, updates may be under way; then `Overlap.begin` asks for it.
+            if not self._compute.overlap:
+                self.renew_statistics()
         self.engines.now.act(obs, mask, self.epsilon(counters), out.action)
 
     def epsilon(self, counters: Counters) -> float:
@@ -113,11 +122,10 @@ class DQN:
 
     def update(self, batch: Batch, updates: int, counters: Counters) -> Floats:
         """See OffPolicyAlgorithm.update."""
-        self.refresh_target_by_steps(counters)
-        self.support_monitor.see(batch)
+        self.before_updates(batch, updates, counters)
         engine = self._cloning_engine or self.engines.now
         errors = engine.update(batch, updates, self.updates)
-        self.updates += updates
+        self.after_updates(batch, updates)
         return errors
 
     @property
@@ -149,6 +157,49 @@ class DQN:
         figures = {"epsilon": self.epsilon(counters), **engine.drain()}
         return {**figures, **self.support_monitor.drain(), **self.model.optimizer.drain()}
 
+    def after_average(self) -> None:
+        """Continue with networks that are the means over all replicas."""
+        if self._statistics is not None:
+            self._statistics.renew()
+        if self._value_range is not None:
+            self._value_range.widen()
+        self.engines.now.refresh()
+
+    def renew_statistics(self) -> bool:
+        """Normalize by all observations so far if that is due, while nothing is under way."""
+        return self._statistics is not None and self._statistics.renew_if_due()
+
+    def before_updates(self, batch: Batch, updates: int, counters: Counters) -> None:
+        """What precedes the first `updates` updates of a batch on every engine."""
+        self.refresh_target_by_steps(counters)
+        self.support_monitor.see(batch)
+        if self._statistics is not None and self._statistics.is_empty:
+            # A teacher has acted so far.
+            self._statistics.add(batch.obs[:updates].reshape(-1, *batch.obs.shape[2:]))
+            self._statistics.renew_if_due()
+        self.model.optimizer.adam.lr = self._lr(counters)
+
+    def after_updates(self, batch: Batch, updates: int) -> bool:
+        """What follows the first `updates` updates of a batch on every engine.
+
+        Returns:
+            Whether targets computed before are no longer right.
+        """
+        self.updates += updates
+        return self._value_range is not None and self._value_range.see(batch, updates)
+
+    def _lr(self, counters: Counters) -> float:
+        """The learning rate of the next updates.
+
+        It follows the updates, not the transitions: with overlap, updates are done beside or after
+        the collection of more transitions, and the result must be the same.
+        """
+        config, total = self.config, counters.total_steps
+        if config.lr_schedule == "constant" or not total:
+            return config.lr
+        expected = max(1.0, (total - config.learning_starts) * config.ratio)
+        return config.lr * max(0.0, 1 - self.updates / expected)
+
     def refresh_target_by_steps(self, counters: Counters) -> None:
         """Move the target network if `target_unit` is "steps" and it is due."""
         if self.config.target_unit != "steps":
@@ -167,7 +218,14 @@ class DQN:
         optim.arrays["noise"] = model.noise.get_state().numpy().copy()
         optim.arrays["acting_noise"] = model.acting_noise.get_state().numpy().copy()
         optim.scalars |= {"updates": self.updates, "last_sync_step": self._last_sync_step}
-        return {"model": State(parameters_of(model.online)), "optim": optim}
+        arrays = parameters_of(model.online)
+        if self._statistics is not None:
+            arrays |= self._statistics.used()
+            optim.arrays |= self._statistics.recent()
+        if self._value_range is not None:
+            arrays |= self._value_range.used()
+            optim.arrays |= self._value_range.rewards()
+        return {"model": State(arrays), "optim": optim}
 
     def load_state(self, state: dict[str, State]) -> None:
         """Continue from saved networks, optimizer, noise and counters.
@@ -179,6 +237,10 @@ class DQN:
         load_parameters(model.online, state["model"].arrays)
         load_parameters(model.target, optim.arrays, prefix="target.")
         model.optimizer.load_state(optim)
+        if self._statistics is not None:
+            self._statistics.load(state["model"].arrays, optim.arrays)
+        if self._value_range is not None:
+            self._value_range.load(state["model"].arrays, optim.arrays)
         for name, generator in (("noise", model.noise), ("acting_noise", model.acting_noise)):
             with invalid_state(f"the random generator {name}"):
                 generator.set_state(torch.from_numpy(optim.arrays[name].copy()))
@@ -214,11 +276,7 @@ def build_components(config: DQNConfig, context: BuildContext) -> OffPolicyCompo
         n_step=config.n_step,
         pretraining=pretraining,
         pretrain_transitions=min(config.pretrain_transitions, config.buffer_size),
-        replication=(
-            None
-            if group is None
-            else replication(algo.model, group, lambda: algo.engines.now.refresh())
-        ),
+        replication=(None if group is None else replication(algo.model, group, algo.after_average)),
     )
 
 
@@ -292,10 +350,27 @@ def _build_model(config: DQNConfig, spec: EnvSpec, streams: Streams, compute: Co
         optimizer=optimizer,
         noise=noise,
         acting_noise=acting_noise,
+        support=first_support(config, device),
         taken=num_taken(spec.action),
     )
     model.copy_to_target()
     return model
+
+
+def _input_statistics(model: DQNModel, spec: EnvSpec, compute: Compute) -> InputStatistics | None:
+    """The statistics of observations; None if they are not normalized."""
+    if not model.config.normalize_obs:
+        return None
+    return InputStatistics(
+        spec.obs.size, (model.online.inputs, model.target.inputs), compute.replicas
+    )
+
+
+def _value_range(model: DQNModel, compute: Compute) -> ValueRange | None:
+    """What widens the support of the return distribution; None if it is fixed."""
+    if model.support is None or not is_automatic(model.config):
+        return None
+    return ValueRange(model.config, model.support, compute.replicas)
 
 
 def _fused_refusal(model: DQNModel) -> str | None:

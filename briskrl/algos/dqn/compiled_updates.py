@@ -34,16 +34,21 @@ class DQNCompiledUpdates:
         """Updates done so far."""
         return self._agent.updates
 
+    def begin_round(self) -> None:
+        """Prepare for acting and updates at the same time."""
+        if self._agent.renew_statistics():
+            self._engine.discard_precomputed()
+
     def prepare(self, batch: Batch, updates: int, counters: Counters) -> PackedTask:
         """The task of doing the first `updates` updates of `batch`."""
-        self._agent.refresh_target_by_steps(counters)
-        self._agent.support_monitor.see(batch)
+        self._agent.before_updates(batch, updates, counters)
         return self._engine.prepare(batch, updates, self._agent.updates)
 
     def finish(self, batch: Batch, updates: int) -> None:
         """Count the updates of a task that has run."""
         self._engine.finish(batch)
-        self._agent.updates += updates
+        if self._agent.after_updates(batch, updates):
+            self._engine.discard_precomputed()
 
     def update_prioritized(
         self, sampler: PrioritizedSampler, batch: Batch, updates: int, counters: Counters

@@ -67,6 +67,8 @@ class DQNConfig:
     """Transitions collected before the first update; they do not count towards updates."""
     lr: Annotated[float, Meta(gt=0)] = 5e-4
     """Learning rate of Adam."""
+    lr_schedule: Literal["constant", "linear"] = "constant"
+    """Learning rate schedule: constant, or linear decay to 0 over the updates of the run."""
     adam_eps: Annotated[float, Meta(gt=0)] = 1e-8
     """Epsilon of Adam."""
     gamma: Annotated[float, Meta(ge=0, le=1)] = 0.97
@@ -116,10 +118,12 @@ class DQNConfig:
     """Form of the return distribution, if there are atoms: probabilities of fixed returns from
     v_min to v_max (C51, Bellemare 2017), or returns of fixed probabilities, which need no range
     (QR-DQN, Dabney 2018)."""
-    v_min: float = -20.0
-    """Lowest return of the distribution's support."""
-    v_max: float = 60.0
-    """Highest return of the distribution's support."""
+    v_min: float | Literal["auto"] = "auto"
+    """Lowest return of the distribution's support; auto finds it from the rewards and lowers it
+    where they call for it."""
+    v_max: float | Literal["auto"] = "auto"
+    """Highest return of the distribution's support; auto finds it from the rewards and raises it
+    where they call for it."""
     body: str = "auto"
     """Network body: mlp, cnn, nature (strided convolutions for pictures, Mnih 2015), or fcn (fully
     convolutional, one output per cell, for boards of any size). auto takes nature for pictures of
@@ -130,6 +134,9 @@ class DQNConfig:
     channels: Annotated[tuple[Annotated[int, Meta(ge=1)], ...], Meta(min_length=1)] | None = None
     """Channels of the convolutions; unset means 16,32 for a cnn, 32,64,64 for nature and six layers
     of 16 for an fcn."""
+    normalize_obs: bool = False
+    """Normalize observations by their running mean and standard deviation, which are saved with the
+    policy. The replay buffer holds them as they are."""
     layer_norm: bool = False
     """Layer normalization before every activation of an mlp or cnn (Ba 2016)."""
     grad_accumulation: Annotated[int, Meta(ge=1)] = 1
@@ -177,7 +184,7 @@ class DQNConfig:
                 f"grad_accumulation {self.grad_accumulation} is larger than batch_size "
                 f"{self.batch_size}; a part must not be empty."
             )
-        if self.categorical and not self.v_min < self.v_max:
+        if self.categorical and not _rises(self.v_min, self.v_max):
             wrong.append(f"v_min {self.v_min} must be below v_max {self.v_max}.")
         return wrong
 
@@ -215,6 +222,11 @@ DQN_PRESETS: dict[str, dict[str, object]] = {
     },
 }
 """Settings of each preset."""
+
+
+def _rises(low: float | str, high: float | str) -> bool:
+    """Whether two ends of a range are in order, as far as they are numbers."""
+    return isinstance(low, str) or isinstance(high, str) or low < high
 
 
 def check_pretraining(teacher: str | None, steps: int) -> list[str]:

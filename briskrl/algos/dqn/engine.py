@@ -28,6 +28,9 @@ class DQNModel:
     """Random generator of noisy layers in updates."""
     acting_noise: torch.Generator
     """Random generator of noisy layers in acting."""
+    support: torch.Tensor | None = None
+    """(Z,) returns of the atoms of a categorical distribution; ValueRange may change it in
+    place."""
     taken: int | None = None
     """Number k of actions taken at once (SubsetSpec); None for a single action."""
 

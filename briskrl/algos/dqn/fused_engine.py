@@ -94,8 +94,10 @@ class FusedDQNEngine:
         self._workspaces = self._build_workspaces(table)
         self._spare = build_workspace(table, flat, self._full_gradient, 0, 0)
         self._inputs = build_input_transform(model.online.inputs, self._online.values.dtype)
+        # The best action does not depend on the range of returns, which may change while acting.
+        acting_heads = self._heads._replace(support=self._heads.support.copy())
         self._online_actor, self._frozen_actor, self._replica_actor = (
-            PackedArgs(act_kernels.Actor(net, self._heads, self._inputs, self._spare))
+            PackedArgs(act_kernels.Actor(net, acting_heads, self._inputs, self._spare))
             for net in (self._online, self._frozen, self._replica)
         )
         self._actor = self._online_actor
@@ -171,6 +173,7 @@ class FusedDQNEngine:
         double, split_from = self._model.config.double, self._split_from(updates)
         params = updates, before, self._target_period, double, split_from
         plan.context.params[: td_update.PRECOMPUTED] = params
+        self._optimizer.settings[0] = self._model.optimizer.adam.lr
         self._draw_noise(plan.context, updates)
         if self._assistant is not None:
             self._assistant.wake()

@@ -6,7 +6,6 @@ import numpy as np
 
 from briskrl.algos.dqn.engine import DQNModel
 from briskrl.algos.dqn.kernels.heads import QHeads
-from briskrl.algos.dqn.policy import support_of
 from briskrl.core.types import aligned_zeros
 from briskrl.fused.kernels.structs import Net, Optimizer
 from briskrl.fused.layer_table import LayerTable
@@ -44,11 +43,10 @@ def build_network(
     model: DQNModel, network: QNetwork, flat: FlatParameters, inputs: int
 ) -> tuple[Net, LayerTable, QHeads]:
     """A Q-network as kernels see it."""
-    support = support_of(model.config, flat.values.device)
     table = LayerTable(flat, inputs)
     heads = add_q_network(table, network)
-    if support is not None:
-        heads = heads._replace(support=support.numpy(), quantiles=0)
+    if model.support is not None:
+        heads = heads._replace(support=model.support.numpy(), quantiles=0)
     return build_net(table, flat), table, heads
 
 

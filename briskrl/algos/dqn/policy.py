@@ -9,7 +9,9 @@ from torch import Tensor
 
 from briskrl.algos.distributions import best_actions
 from briskrl.algos.dqn.config import DQNConfig
+from briskrl.algos.dqn.value_range import first_support, is_automatic, loaded_range
 from briskrl.algos.losses import legal_values
+from briskrl.algos.normalize import RunningMoments
 from briskrl.algos.policy_base import Trained
 from briskrl.core.errors import ConfigError
 from briskrl.core.spec import (
@@ -43,8 +45,15 @@ class QPolicy:
         self.network = value_network(config, obs, num_actions(action), torch.Generator())
         load_parameters(self.network, arrays)
         self.network.eval()
+        if config.normalize_obs:
+            moments = RunningMoments(obs.size)
+            moments.load(arrays)
+            self.network.inputs.set_moments(moments.mean, moments.deviation)
         self._compute = Compute(torch.device("cpu"))
-        self.support = support_of(config, self._compute.device)
+        self.support = first_support(config, self._compute.device)
+        if self.support is not None and is_automatic(config):
+            low, high = loaded_range(arrays).tolist()
+            self.support = torch.linspace(low, high, config.atoms)
         self._taken = num_taken(action)
 
     def fitted(self, spec: EnvSpec) -> QPolicy:
@@ -129,12 +138,6 @@ def value_network(
         dueling=config.dueling,
         noisy_sigma=config.noisy_sigma if config.noisy else None,
         atoms=config.atoms,
+        standardize=config.normalize_obs,
     )
     return build_q_network(obs, actions, options, generator)
-
-
-def support_of(config: DQNConfig, device: torch.device) -> Tensor | None:
-    """The support (Z,) of a categorical return distribution, or None if the config has none."""
-    if not config.categorical:
-        return None
-    return torch.linspace(config.v_min, config.v_max, config.atoms, device=device)

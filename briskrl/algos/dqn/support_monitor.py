@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from briskrl.algos.dqn.engine import DQNModel
-from briskrl.algos.dqn.policy import action_values, of_actions, support_of
+from briskrl.algos.dqn.policy import action_values, of_actions
 from briskrl.algos.losses import legal_values
 from briskrl.core.types import Batch
 from briskrl.nets.compute import Compute
@@ -22,7 +22,7 @@ class SupportMonitor:
     def __init__(self, model: DQNModel, compute: Compute) -> None:
         self._model = model
         self._compute = compute
-        self._support = support_of(model.config, compute.device)
+        self._support = model.support
         self._batch: Batch | None = None
 
     def see(self, batch: Batch) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from briskrl.algos.distributions import best_actions
 from briskrl.algos.dqn.engine import DQNModel
 from briskrl.algos.dqn.exploration import EpsilonGreedy
-from briskrl.algos.dqn.policy import action_values, greedy_actions, of_actions, support_of
+from briskrl.algos.dqn.policy import action_values, greedy_actions, of_actions
 from briskrl.algos.losses import (
     cross_entropy,
     huber,
@@ -58,7 +58,7 @@ class TorchDQNEngine:
         self._compute = compute
         self._evaluate_online = fastest_q(model.online, compute)
         self._evaluate_target = fastest_q(model.target, compute)
-        self._support = support_of(model.config, compute.device)
+        self._support = model.support
         self._views = _BatchViews(compute)
         self._errors = np.zeros((0, 0), np.float32)
         self._losses = _Losses()
