@@ -53,8 +53,6 @@ def build_body(obs: ArraySpec, options: BodyOptions, outputs: int) -> Body:
     planes, height, width = obs.shape
     shape = (planes, height, width)
     if kind == "fcn":
-        if norm:
-            raise ConfigError("A fcn body has no layer normalization. Use --body cnn or mlp.")
         return FCNBody(shape, options.channels or FCN_CHANNELS, options.activation)
     strided = kind == "nature"
     channels = _channels(options, strided=strided) or (NATURE_CHANNELS if strided else CNN_CHANNELS)
