@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from briskrl import TrainConfig
+from briskrl.bench.snake_dqn import snake_run
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.bench.train_loop import present_score
 from briskrl.plots import Line, Panel, draw_panels, save
@@ -101,7 +102,8 @@ def plan(
 
 def measure(run: Run) -> Run:
     """Train one run and evaluate its policy during training."""
-    options: Any = SIDES[run.engine]
+    # Value methods have the settings of Snake on both tasks, with which the study was made.
+    options: Any = {**snake_run(run.algo), **SIDES[run.engine]}
     config = TrainConfig(env=run.env, algo=run.algo, seed=run.seed, steps=run.limit, **options)
     watch = Stopwatch()
     with closing(Trainer(complete(config))) as trainer:

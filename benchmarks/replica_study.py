@@ -27,6 +27,7 @@ import numpy as np
 from engine_study import holm, rank_test
 
 from briskrl import TrainConfig, evaluate, train
+from briskrl.bench.snake_dqn import snake_run
 
 ENVS = ("snake", "cartpole")
 STEPS = {"ppo": 800_000, "dqn": 500_000}
@@ -78,6 +79,8 @@ def measure(run: Run, games: int) -> Run:
             replicas=run.replicas,
             checkpoint_seconds=0.0,
             run_dir=str(Path(folder, "run")),
+            # Value methods have the settings of Snake on both tasks.
+            **snake_run(run.algo),
         )
         result = train(config)
         run.cpu_s = result.cpu_s

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import TYPE_CHECKING
 
-from briskrl.algos.dqn.config import DQNConfig
 from briskrl.bench.command import BenchCommand, NumEnvs, Seconds, Seed, Slices
 from briskrl.bench.compare import PairedComparison
+from briskrl.bench.snake_dqn import snake_dqn
 from briskrl.bench.stopwatch import Stopwatch
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.training.config import TrainConfig
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from briskrl.core.types import Decision, StepBuffers
     from briskrl.envs.snake.env import SnakeVecEnv
 
-NETWORK = DQNConfig(net=(128, 128), batch_size=64)
-"""Settings of both loops; everything else is our default."""
+NETWORK = snake_dqn(net=(128, 128), batch_size=64)
+"""Settings of both loops."""
 PUSHED_STEPS = 4
 """Vector steps that are stored repeatedly, from a few buffers, as a collector does."""
 PUSHES = 1600

@@ -21,7 +21,7 @@ from benchmarks.legacy.trainer import (
     games_of,
     push_one_by_one,
 )
-from briskrl.algos.dqn.config import DQNConfig
+from briskrl.bench.snake_dqn import snake_dqn
 from briskrl.core.phase import Phase, PhaseTimer
 from briskrl.core.types import EpisodeStats
 from briskrl.doctor.experiments.base import Experiment, Skipped
@@ -29,7 +29,7 @@ from briskrl.doctor.observation import Observation
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
 
-NETWORK = DQNConfig()
+NETWORK = snake_dqn()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.peers.compare import PeersBench
-from briskrl.algos.dqn.config import DQNConfig
 from briskrl.bench.compare import PairedComparison
+from briskrl.bench.snake_dqn import snake_dqn
 from briskrl.bench.train_loop import BenchTrainLoop
 from briskrl.core.errors import ConfigError
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
 from briskrl.training.config import TrainConfig
 
-LEARNING = DQNConfig(
+LEARNING = snake_dqn(
     train_steps_ratio=0.03125,
     batch_size=64,
     net=(128, 128),

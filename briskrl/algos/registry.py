@@ -98,6 +98,7 @@ for _name, _preset in DQN_PRESETS.items():
             build="briskrl.algos.dqn.agent:build_components",
             policy="briskrl.algos.dqn.policy:QPolicy",
             preset=_preset,
+            run_preset={"num_envs": 16},
             round_steps="update_every",
         ),
     )

@@ -130,7 +130,7 @@ def measure_engines(bench: EnginesBench) -> EngineFigures:
 
 
 def _measure_update(batch_size: int, bench: EnginesBench) -> UpdateFigures:
-    from briskrl.algos.dqn.config import DQNConfig
+    from briskrl.bench.snake_dqn import snake_dqn
     from briskrl.training.device import TorchSettings
     from briskrl.training.machine_profile import load_profile, quick_profile
 
@@ -142,7 +142,7 @@ def _measure_update(batch_size: int, bench: EnginesBench) -> UpdateFigures:
     comparison.take_turns(bench.slices, warm_up=True)
     arithmetic.restore()
     fused_s, torch_s = (1 / comparison.median(name) / UPDATES for name in ("fused", "torch"))
-    config = DQNConfig(batch_size=batch_size)
+    config = snake_dqn(batch_size=batch_size)
     flops = _dqn(config, "fused", bench.seed).flops(256).per_update
     machine = (load_profile() or quick_profile()).calibration
     return UpdateFigures(
@@ -177,11 +177,11 @@ def _updates(engine: str, batch_size: int, seed: int) -> Callable[[], object]:
     """A call that does UPDATES updates on a batch of random transitions."""
     import numpy as np
 
-    from briskrl.algos.dqn.config import DQNConfig
+    from briskrl.bench.snake_dqn import snake_dqn
     from briskrl.core.counters import Counters
     from briskrl.core.types import Batch
 
-    config = DQNConfig(batch_size=batch_size)
+    config = snake_dqn(batch_size=batch_size)
     algo = _dqn(config, engine, seed)
     rng = np.random.default_rng(seed)
     batch = Batch(

@@ -23,7 +23,7 @@ from briskrl.core.types import JSON, State
 from briskrl.training.config import TrainConfig
 from briskrl.training.config_changes import list_changes
 from briskrl.training.recent_episodes import RecentEpisodes
-from briskrl.training.resolve import TABLES, complete, load_config
+from briskrl.training.resolve import TABLES, complete, load_run_config
 from briskrl.training.storage.atomic_files import json_bytes, storage_errors
 from briskrl.training.storage.atomic_files import replace as replace_file
 from briskrl.training.storage.line_files import plain
@@ -96,7 +96,7 @@ class RunJob:
         Raises:
             RunFolderError: There is no run in the folder.
         """
-        config = load_config(RunDir.open(folder).config_path, zoo=False)
+        config = load_run_config(RunDir.open(folder).config_path)
         return cls(folder.name, config, evaluation or Evaluation())
 
     @property
@@ -151,7 +151,7 @@ class RunJob:
         """
         path = folder / "config.toml"
         if path.exists():
-            changes = _list_changes(self.config, load_config(path, zoo=False))
+            changes = _list_changes(self.config, load_run_config(path))
             if changes:
                 raise ConfigError(
                     f"There is a run with other settings in {folder}: {', '.join(changes)}. Use "

@@ -17,7 +17,7 @@ from briskrl.core.state_checks import MALFORMED
 from briskrl.core.text_values import show
 from briskrl.core.types import JSON
 from briskrl.training.config import TrainConfig
-from briskrl.training.resolve import TABLES, load_config
+from briskrl.training.resolve import TABLES, load_run_config
 from briskrl.training.storage.own_files import read_regular
 from briskrl.training.storage.run_dir import RunDir
 
@@ -49,7 +49,7 @@ def read_settings(folder: Path) -> Flat:
     except (OSError, *MALFORMED) as error:
         raise RunFolderError(f"{path} cannot be read: {error}.") from error
     try:
-        return flat_settings(load_config(path, zoo=False))
+        return flat_settings(load_run_config(path))
     except ConfigError:
         # A class that only the user's own program registers, or a setting of another version.
         return _flat(content)

@@ -120,6 +120,15 @@ def field_defaults(cls: type) -> dict[str, Any]:
     return defaults
 
 
+def completed_record(cls: type, recorded: Mapping[str, object]) -> dict[str, object]:
+    """The settings that a run has recorded, and those that did not exist yet when it did.
+
+    A class whose defaults are not what earlier versions did lists that in `WHEN_ABSENT`.
+    """
+    absent: Mapping[str, object] = getattr(cls, "WHEN_ABSENT", {})
+    return {**absent, **recorded}
+
+
 def changeable_fields(cls: type) -> frozenset[str]:
     """The fields of a config class that may change before a run is resumed."""
     fields: frozenset[str] = getattr(cls, "RESUME_MAY_CHANGE", frozenset())

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from briskrl.algos.base import Policy
 from briskrl.algos.registry import ALGOS
-from briskrl.core.config import build, settings
+from briskrl.core.config import build, completed_record, settings
 from briskrl.core.errors import ConfigError, RunFolderError, nearest
 from briskrl.core.registry import load_object
 from briskrl.core.rng import derive_seed
@@ -124,7 +124,9 @@ def build_trained(
     try:
         algo, obs_spec = str(about["algo"]), obs_from_dict(about["obs"])
         action = action_from_dict(about["action"])
-        algo_config: Any = build(algo_config_class(algo), settings(about["algo_config"]))
+        config_class = algo_config_class(algo)
+        recorded = completed_record(config_class, about["algo_config"])
+        algo_config: Any = build(config_class, settings(recorded))
         # Before the network is built, which imports a body of the user.
         check_trusted(
             chain([folder], folder.rglob("*")),

@@ -29,7 +29,7 @@ from briskrl.training.hooks import (
 from briskrl.training.pretrain import Pretrainer, pretrain
 from briskrl.training.recorder import RunRecorder
 from briskrl.training.reporter import Reporter, RunResult, SilentReporter, StopReason
-from briskrl.training.resolve import complete, load_config
+from briskrl.training.resolve import complete, load_run_config
 from briskrl.training.sinks.factory import check_sinks
 from briskrl.training.storage.atomic_files import replace as replace_file
 from briskrl.training.storage.atomic_files import storage_errors
@@ -160,7 +160,7 @@ def opened_run(
     """The folder of a run, locked while entered, and the settings to continue it; see `resume`."""
     with RunDir.open(Path(run_dir)).lock() as folder:
         folder.check_checkpoints()
-        config = load_config(folder.config_path, zoo=False)
+        config = load_run_config(folder.config_path)
         check_trusted([folder.path, folder.config_path], modules_of_run(config), trust=trust)
         recorded = folder.read_meta().get("config")
         if isinstance(recorded, dict):

@@ -18,6 +18,7 @@ from briskrl.core.config import (
     Setting,
     Settings,
     build,
+    completed_record,
     config_error,
     field_defaults,
     field_hints,
@@ -92,8 +93,18 @@ def resolve(layers: Sequence[Layer], *, zoo: bool = True) -> TrainConfig:
 
 
 def load_config(path: str | Path, *, zoo: bool = True) -> TrainConfig:
-    """The complete config of one file; that of a run folder needs no zoo."""
+    """The complete config of one file."""
     return resolve([read_file(path)], zoo=zoo)
+
+
+def load_run_config(path: str | Path) -> TrainConfig:
+    """The complete config of a run folder, also of one that an earlier version has written."""
+    layer = read_file(path)
+    algo = layer.values.get("algo")
+    if algo is not None and isinstance(algo.value, str) and algo.value in ALGOS:
+        absent = settings(completed_record(algo_config_class(algo.value), {}), str(path))
+        layer.tables["algo_config"] = absent | layer.table("algo_config")
+    return resolve([layer], zoo=False)
 
 
 def complete(config: TrainConfig) -> TrainConfig:

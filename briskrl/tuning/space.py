@@ -214,7 +214,8 @@ class Space:
 
 def max_replay_envs(algo: DQNConfig) -> int:
     """The most environments with which the acting policy stays recent enough."""
-    period = float(algo.target_every)
+    # Soft updates move the target network the share tau of the way every time.
+    period = algo.target_every / algo.tau
     if algo.target_unit == "updates":
         period /= algo.ratio
     bounds = (period / TARGET_SHARE, algo.buffer_size / BUFFER_SHARE)

@@ -29,8 +29,22 @@ def make(config: DQNConfig, env: EnvSpec | None = None, seed: int = 0, **compute
     return DQN(config, env or spec(), Streams(seed), Compute(torch.device("cpu"), **compute))
 
 
+PLAIN = {
+    "update_every": 1,
+    "lr_schedule": "constant",
+    "gamma": 0.97,
+    "n_step": 1,
+    "target_every": 500,
+    "tau": 1.0,
+    "layer_norm": False,
+    "target_noise": True,
+}
+"""DQN without what its general defaults add."""
+SMALL = {"net": (16,), "batch_size": 8, "lr": 5e-4, "v_min": -5.0, "v_max": 5.0}
+
+
 def small(**options) -> DQNConfig:
-    return DQNConfig(**({"net": (16,), "batch_size": 8, "v_min": -5.0, "v_max": 5.0} | options))
+    return DQNConfig(**(PLAIN | SMALL | options))
 
 
 def random_batch(env: EnvSpec, updates: int, batch_size: int = 8, seed: int = 0) -> Batch:

@@ -76,13 +76,21 @@ def dqn(drawn: dict[str, Any]) -> DQNConfig:
         config,
         train_steps_ratio=ratio if isinstance(ratio, str) else abs(ratio) or 1.0,
         buffer_size=max(config.buffer_size, config.batch_size, config.learning_starts),
-        v_min=min(config.v_min, config.v_max),
-        v_max=max(config.v_min, config.v_max) + 1,
+        **in_order(config),
         grad_accumulation=min(config.grad_accumulation, config.batch_size),
         **untaught(config),
-        # Far from zero one more is no more: such bounds are legal only without a distribution.
-        atoms=config.atoms if max(abs(config.v_min), abs(config.v_max)) < 1e9 else 1,
     )
+
+
+def in_order(config: DQNConfig) -> dict[str, Any]:
+    """A range of returns whose ends are in order, if both are numbers."""
+    low, high = config.v_min, config.v_max
+    if isinstance(low, str) or isinstance(high, str):
+        return {}
+    low, high = min(low, high), max(low, high)
+    # Far from zero one more is no more: such bounds are legal only without a distribution.
+    atoms = config.atoms if max(abs(low), abs(high)) < 1e9 else 1
+    return {"v_min": low, "v_max": high + 1, "atoms": atoms}
 
 
 def untaught(config: DQNConfig | PPOConfig) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from briskrl.algos.dqn.config import DQNConfig
+from briskrl.bench.snake_dqn import snake_dqn
 from briskrl.core.errors import BriskError
 from briskrl.doctor.apply_advice import combine_advice, measure_advice
 from briskrl.doctor.examination import Examination, examine
@@ -25,7 +25,7 @@ from briskrl.training.loop import train
 from briskrl.training.resolve import complete
 from tests.doctor.fake_loops import GrowingLoop, SleepingLoop
 
-SMALL = TrainConfig(num_envs=32, algo_config=DQNConfig(net=(16,), learning_starts=256))
+SMALL = TrainConfig(num_envs=32, algo_config=snake_dqn(net=(16,), learning_starts=256))
 
 
 class SleepingTarget:

@@ -8,6 +8,7 @@ from pathlib import Path
 from briskrl.algos.dqn.config import DQN_PRESETS
 from briskrl.algos.ppo.config import PPO_PRESETS
 from briskrl.training.config import TrainConfig
+from tests.algos.transitions import PLAIN
 
 _DQN = {
     "net": (32,),
@@ -48,8 +49,7 @@ def _small(preset: str) -> dict[str, object]:
         return _ON_POLICY
     if preset == "pqn":
         return _PQN
-    assert preset in DQN_PRESETS
-    return _DQN
+    return {**PLAIN, **_DQN, **DQN_PRESETS[preset]}
 
 
 def policy_hash(run_dir: Path) -> str:

@@ -39,7 +39,7 @@ def error_text(*layers: Layer) -> str:
 def test_no_settings_give_the_defaults_with_nested_configs() -> None:
     config = resolve([], zoo=False)
     nested = {"env_config": SnakeConfig(), "algo_config": DQNConfig()}
-    assert config == TrainConfig(num_envs=256, zoo=False, **nested)
+    assert config == TrainConfig(num_envs=16, zoo=False, **nested)
 
 
 @pytest.mark.parametrize("name", DQN_PRESETS)
@@ -142,7 +142,7 @@ def test_any_valid_config_made_in_code_is_complete_already(config: TrainConfig) 
 
 
 def test_nested_configs_may_be_absent_or_mappings() -> None:
-    config = complete(TrainConfig(algo="rainbow", env_config={"obs": "flood"}))
+    config = complete(TrainConfig(algo="rainbow", zoo=False, env_config={"obs": "flood"}))
     assert config.env_config == SnakeConfig(obs="flood")
     assert config.algo_config == DQNConfig(**DQN_PRESETS["rainbow"])
 

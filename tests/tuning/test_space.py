@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from briskrl.algos.dqn.config import DQNConfig
+from briskrl.bench.snake_dqn import snake_dqn
 from briskrl.core.config import to_dict
 from briskrl.training.config import TrainConfig
 from briskrl.training.resolve import complete
@@ -85,11 +86,13 @@ def test_rollout_lengths_are_fixed_where_returns_extend_to_the_end(algo: str) ->
 
 def test_with_a_replay_buffer_the_acting_policy_stays_recent() -> None:
     # Bounds: learning_starts 10,000 / 4, target period 16,000 / 8, buffer 131,072 / 64.
-    assert max_replay_envs(DQNConfig()) == 2000
-    assert max_replay_envs(DQNConfig(train_steps_ratio="quality")) == 250
-    assert max_replay_envs(DQNConfig(target_unit="steps", target_every=4000)) == 500
-    assert max_replay_envs(DQNConfig(buffer_size=10_000)) == 156
-    assert max_replay_envs(DQNConfig(learning_starts=100)) == 25
+    assert max_replay_envs(snake_dqn()) == 2000
+    assert max_replay_envs(snake_dqn(train_steps_ratio="quality")) == 250
+    assert max_replay_envs(snake_dqn(target_unit="steps", target_every=4000)) == 500
+    assert max_replay_envs(snake_dqn(buffer_size=10_000)) == 156
+    assert max_replay_envs(snake_dqn(learning_starts=100)) == 25
+    # A target network that moves by a hundredth every 16 transitions: 1,600 / 8.
+    assert max_replay_envs(DQNConfig()) == 200
     assert max(space(DQN).axes["num_envs"]) == 1024
     poor = replace(DQN, num_envs=8, algo_config={"train_steps_ratio": "quality"})
     assert space(poor).axes["num_envs"] == (8, 16, 32, 64, 128)

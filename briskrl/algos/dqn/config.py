@@ -42,6 +42,14 @@ class DQNConfig:
     }
     # Fields that may differ when a run is resumed.
     RESUME_MAY_CHANGE: ClassVar[frozenset[str]] = frozenset({"lr", "max_grad_norm", "epsilon_end"})
+    # What runs were trained with that are older than these settings.
+    WHEN_ABSENT: ClassVar[Mapping[str, object]] = {
+        "update_every": 1,
+        "lr_schedule": "constant",
+        "tau": 1.0,
+        "layer_norm": False,
+        "target_noise": True,
+    }
     NO_EQUIVALENT: ClassVar[Mapping[str, str]] = {
         "gradient_steps": "Set train_steps_ratio to gradient_steps / (train_freq * num_envs).",
         "train_freq": (
@@ -53,42 +61,42 @@ class DQNConfig:
         ),
     }
 
-    train_steps_ratio: float | Literal["debug", "fast", "moderate", "balanced", "quality"] = 0.03125
+    train_steps_ratio: float | Literal["debug", "fast", "moderate", "balanced", "quality"] = 0.0625
     """Gradient updates per collected transition: a number above 0, or a preset (debug 0.004, fast
     0.03125, moderate 0.0625, balanced 0.125, quality 0.25)."""
-    update_every: Annotated[int, Meta(ge=1, le=65_536)] = 1
+    update_every: Annotated[int, Meta(ge=1, le=65_536)] = 16
     """Steps that every environment takes between two rounds of updates. The updates due by then are
     done together, so the ratio stays the same; in between, the acting network does not change."""
-    batch_size: Annotated[int, Meta(ge=1)] = 64
+    batch_size: Annotated[int, Meta(ge=1)] = 128
     """Transitions per gradient update."""
-    buffer_size: Annotated[int, Meta(ge=1)] = 131_072
+    buffer_size: Annotated[int, Meta(ge=1)] = 100_000
     """Capacity of the replay buffer, in transitions."""
-    learning_starts: Annotated[int, Meta(ge=0)] = 10_000
+    learning_starts: Annotated[int, Meta(ge=0)] = 1000
     """Transitions collected before the first update; they do not count towards updates."""
-    lr: Annotated[float, Meta(gt=0)] = 5e-4
+    lr: Annotated[float, Meta(gt=0)] = 1e-3
     """Learning rate of Adam."""
-    lr_schedule: Literal["constant", "linear"] = "constant"
+    lr_schedule: Literal["constant", "linear"] = "linear"
     """Learning rate schedule: constant, or linear decay to 0 over the updates of the run."""
     adam_eps: Annotated[float, Meta(gt=0)] = 1e-8
     """Epsilon of Adam."""
-    gamma: Annotated[float, Meta(ge=0, le=1)] = 0.97
+    gamma: Annotated[float, Meta(ge=0, le=1)] = 0.99
     """Discount factor."""
     max_grad_norm: Annotated[float, Meta(ge=0)] = 10.0
     """Maximum gradient norm; larger gradients are scaled down to it. 0 disables clipping."""
-    target_every: Annotated[int, Meta(ge=1)] = 500
+    target_every: Annotated[int, Meta(ge=1)] = 1
     """Interval between copies of the online network into the target network, in `target_unit`."""
     target_unit: Literal["updates", "steps"] = "updates"
     """Whether `target_every` counts gradient updates or environment steps."""
-    tau: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    tau: Annotated[float, Meta(gt=0, le=1)] = 0.01
     """Soft target updates: every `target_every`, the target network moves this share of the way to
     the online network (Lillicrap 2016). 1 copies it."""
     epsilon_start: Annotated[float, Meta(ge=0, le=1)] = 1.0
     """Probability of a random action at the first step."""
-    epsilon_end: Annotated[float, Meta(ge=0, le=1)] = 0.01
+    epsilon_end: Annotated[float, Meta(ge=0, le=1)] = 0.05
     """Probability of a random action after the decay."""
-    epsilon_steps: Annotated[int, Meta(ge=0)] = 200_000
+    epsilon_steps: Annotated[int, Meta(ge=0)] = 0
     """Transitions over which epsilon decays linearly; 0 for a share of the budget."""
-    exploration_fraction: Annotated[float, Meta(gt=0, le=1)] = 0.1
+    exploration_fraction: Annotated[float, Meta(gt=0, le=1)] = 0.2
     """Share of the run's budget over which epsilon decays, if epsilon_steps is 0."""
     double: bool = False
     """Double DQN: choose the target's action with the online network (van Hasselt 2016)."""
@@ -102,14 +110,14 @@ class DQNConfig:
     """Initial exponent of the importance weights; it rises linearly to 1."""
     priority_beta_steps: Annotated[int, Meta(ge=1)] = 2_000_000
     """Transitions over which the exponent of the importance weights rises to 1."""
-    n_step: Annotated[int, Meta(ge=1, le=64)] = 1
+    n_step: Annotated[int, Meta(ge=1, le=64)] = 3
     """Length of n-step returns."""
     noisy: bool = False
-    """Noisy networks: explore by learned noise in the weights (Fortunato 2018). The noisy presets
-    let epsilon fall to 0 early."""
+    """Noisy networks: explore by learned noise in the weights (Fortunato 2018), besides epsilon. It
+    is the same in all environments, which explore alike."""
     noisy_sigma: Annotated[float, Meta(gt=0)] = 0.5
     """Initial standard deviation of the noise in noisy layers."""
-    target_noise: bool = True
+    target_noise: bool = False
     """Whether TD targets have noise, too, as in the paper. Then their maximum over the actions is
     too high by what the noise varies; with false they use the mean weights."""
     atoms: Annotated[int, Meta(ge=1, le=1001)] = 1
@@ -137,8 +145,9 @@ class DQNConfig:
     normalize_obs: bool = False
     """Normalize observations by their running mean and standard deviation, which are saved with the
     policy. The replay buffer holds them as they are."""
-    layer_norm: bool = False
-    """Layer normalization before every activation of an mlp or cnn (Ba 2016)."""
+    layer_norm: bool = True
+    """Layer normalization before every activation of an mlp or cnn (Ba 2016); other bodies have
+    none."""
     grad_accumulation: Annotated[int, Meta(ge=1)] = 1
     """Parts in which the gradient of a batch is computed, to save memory; the update stays the
     same."""
@@ -200,16 +209,13 @@ class DQNConfig:
         return RATIO_PRESETS[value] if isinstance(value, str) else float(value)
 
 
-# All environments share the noise in the weights, so their first episodes are alike. A short phase
-# of random actions makes the first transitions varied; after it, the noise alone explores.
-_NOISY: dict[str, object] = {"noisy": True, "epsilon_end": 0.0, "epsilon_steps": 50_000}
 DQN_PRESETS: dict[str, dict[str, object]] = {
     "dqn": {},
     "double-dqn": {"double": True},
     "dueling-dqn": {"dueling": True},
     "per-dqn": {"prioritized": True, "double": True},
     "nstep-dqn": {"n_step": 3},
-    "noisy-dqn": _NOISY,
+    "noisy-dqn": {"noisy": True},
     "c51": {"atoms": 51},
     "qr-dqn": {"atoms": 50, "distribution": "quantile"},
     "rainbow": {
@@ -218,7 +224,7 @@ DQN_PRESETS: dict[str, dict[str, object]] = {
         "prioritized": True,
         "n_step": 3,
         "atoms": 51,
-        **_NOISY,
+        "noisy": True,
     },
 }
 """Settings of each preset."""

@@ -19,6 +19,7 @@ from benchmarks.legacy.trainer import (
 )
 from briskrl.algos.dqn.config import DQNConfig
 from briskrl.bench.recorded_play import record_snake
+from briskrl.bench.snake_dqn import snake_dqn
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
@@ -71,7 +72,7 @@ def trainer(config: DQNConfig, num_envs: int) -> tuple[LegacyTrainer, io.StringI
 
 
 def test_the_slow_loop_does_a_quarter_update_per_transition() -> None:
-    slow, console, table = trainer(DQNConfig(batch_size=16, net=(16,)), 32)
+    slow, console, table = trainer(snake_dqn(batch_size=16, net=(16,)), 32)
     for _ in range(40):
         slow.iterate()
     assert slow.updates == 40 * 8
@@ -82,7 +83,7 @@ def test_the_slow_loop_does_a_quarter_update_per_transition() -> None:
 
 
 def test_the_slow_update_learns() -> None:
-    config = replace(DQNConfig(), net=(32,), lr=3e-3, target_every=10_000)
+    config = replace(snake_dqn(), net=(32,), lr=3e-3, target_every=10_000)
     slow, _, _ = trainer(config, 16)
     for _ in range(40):
         slow.collect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from briskrl.algos.dqn.config import DQNConfig
+from briskrl.bench.snake_dqn import snake_dqn
 from briskrl.core.types import StepBuffers
 from briskrl.envs.snake.config import SnakeConfig
 from briskrl.envs.snake.env import SnakeVecEnv
@@ -14,7 +14,7 @@ pytest.importorskip("stable_baselines3")
 
 from benchmarks.peers.dqn_sb3 import NEVER, SliceCallback, SnakeForSB3, build_dqn
 
-CONFIG = DQNConfig(
+CONFIG = snake_dqn(
     learning_starts=640, batch_size=16, net=(16,), buffer_size=1024, epsilon_steps=640
 )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from briskrl.algos.dqn.config import DQNConfig
+from briskrl.bench.snake_dqn import snake_dqn
 from briskrl.envs.gym.config import GymConfig
 from briskrl.fused.calibration.timing import torch_threads
 from briskrl.training.config import TrainConfig
@@ -20,7 +20,7 @@ from tests.doctor.planted.sample_loop import SampleLoop
 def _gym(backend: str, num_envs: int = 8, **env: float) -> TrainConfig:
     """DQN on the stepping environment."""
     settings = GymConfig(backend=backend, env_args=env, packages=(PACKAGE,))  # type: ignore[arg-type]
-    learning = DQNConfig(batch_size=32, buffer_size=4096, learning_starts=64)
+    learning = snake_dqn(batch_size=32, buffer_size=4096, learning_starts=64)
     return TrainConfig(
         env="gym:brisk-stepping-v0",
         num_envs=num_envs,
@@ -53,11 +53,11 @@ DEV = (
         partial(SampleLoop, width=512),
         around=lambda folder: torch_threads(16),
     ),
-    Fault("many updates", ("updates",), TrainConfig(algo_config=DQNConfig(train_steps_ratio=2.0))),
+    Fault("many updates", ("updates",), TrainConfig(algo_config=snake_dqn(train_steps_ratio=2.0))),
     Fault(
         "tiny batches",
         ("small-batch",),
-        TrainConfig(algo_config=DQNConfig(batch_size=4, net=(512, 512))),
+        TrainConfig(algo_config=snake_dqn(batch_size=4, net=(512, 512))),
     ),
     Fault("slow env", ("env",), _gym("sync", busy_s=2e-3)),
     Fault("uneven env", ("uneven-env",), _gym("process", num_envs=16, sleep_s=2e-3)),

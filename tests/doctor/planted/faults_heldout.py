@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.ppo.config import PPOConfig
+from briskrl.bench.snake_dqn import snake_dqn
 from briskrl.envs.gym.config import GymConfig
 from briskrl.fused.calibration.timing import torch_threads
 from briskrl.training.config import TrainConfig
@@ -29,7 +29,7 @@ UNEVEN = TrainConfig(
     algo="double-dqn",
     num_envs=12,
     env_config=GymConfig(backend="process", workers=12, packages=(PACKAGE,)),
-    algo_config=DQNConfig(batch_size=64, buffer_size=8192, learning_starts=128),
+    algo_config=snake_dqn(batch_size=64, buffer_size=8192, learning_starts=128),
 )
 """DQN on environments that load levels, with one synchronous worker each."""
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from briskrl.algos.dqn.config import DQNConfig
 from briskrl.algos.ppo.config import PPOConfig
+from briskrl.bench.snake_dqn import snake_dqn
 from briskrl.core.errors import ConfigError
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.training.config import TrainConfig
@@ -77,7 +77,7 @@ def train_small(tmp_path, algo, env, algo_config, steps, num_envs=16):
 
 
 def test_dqn_with_one_value_per_cell_generalizes_to_other_landscapes(tmp_path):
-    algo = DQNConfig(
+    algo = snake_dqn(
         learning_starts=500,
         epsilon_steps=4_000,
         lr=2e-3,
