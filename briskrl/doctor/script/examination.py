@@ -39,6 +39,8 @@ RESERVE_S = 2.5
 """Seconds of the budget that are kept for ending the script and writing the report."""
 TRYING = 0.5
 """Share of the budget for runs of the whole script, if any were asked for."""
+NARROW = 1.5
+"""Largest ratio of the ends of an interval for the cost of watching."""
 EXPERIMENT_S = (2.0, 15.0)
 """Shortest and longest time for one experiment."""
 
@@ -154,7 +156,7 @@ class ScriptExamination:
             if self.stops():
                 raise KeyboardInterrupt
             if item.switch == "unwatched":
-                self._watching = answer.gain
+                self._watching = answer.gain if _is_narrow(answer.gain) else None
                 continue
             found = to_outcome(item, answer, answer.why)
             if found.gain is not None and is_disturbed(item, seen):
@@ -220,6 +222,11 @@ class ScriptExamination:
 
 
 TOO_SHORT = "the budget is used up; increase --budget"
+
+
+def _is_narrow(gain: Gain | None) -> bool:
+    """Whether an interval says anything; with little time on the core it may span everything."""
+    return gain is not None and gain.high < NARROW * gain.low
 
 
 def _why_unwatched(process: ScriptProcess) -> str:

@@ -74,7 +74,7 @@ def test_the_table_counts_targets():
         "separate_gain": 1.9,
         "gain_near": True,
         "coverage": 0.97,
-        "watching": {"factor": 1.05},
+        "cost": 1.05,
         "wall_s": 70.0,
         "budget_s": 60.0,
     }
