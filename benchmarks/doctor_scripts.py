@@ -205,13 +205,14 @@ def run_script(case: Case, arguments: Iterable[str], folder: Path) -> Run:
     return Run(int(steps), float(seconds), usage.ru_utime + usage.ru_stime)
 
 
-def measure_gain(case: Case, rounds: int, folder: Path) -> dict[str, Any]:
+def measure_gain(case: Case, rounds: int, steps: int | None, folder: Path) -> dict[str, Any]:
     """Speeds of the fixed script over those of the script, by both clocks, in alternating turns."""
     variants: tuple[tuple[str, ...], ...] = ((), case.fixed)
     idle = [run_script(case, (*extra, "--steps", str(SHORT_STEPS)), folder) for extra in variants]
+    length = () if steps is None else ("--steps", str(steps))
     wall, cpu = [], []
     for _ in range(rounds):
-        before, after = (run_script(case, extra, folder) for extra in variants)
+        before, after = (run_script(case, (*extra, *length), folder) for extra in variants)
         wall.append(before.wall_s / before.steps / (after.wall_s / after.steps))
         slow, fast = (
             (run.cpu_s - start.cpu_s) / (run.steps - start.steps)
@@ -233,7 +234,7 @@ def study(case: Case, args: argparse.Namespace, examined: Examined) -> dict[str,
             row |= _summary(case, examined[key])
         if args.rounds and not case.healthy:
             row["clock"] = case.clock
-            row["separate"] = measure_gain(case, args.rounds, folder)
+            row["separate"] = measure_gain(case, args.rounds, args.steps, folder)
             row["separate_gain"] = round(median(row["separate"][case.clock]), 3)
     row["gain_near"] = _is_near(case, row)
     return row
@@ -368,6 +369,7 @@ def _parse_args() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", default=[], help="scripts, without .py")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds per examination")
     parser.add_argument("--rounds", type=int, default=2, help="pairs of separate runs; 0 for none")
+    parser.add_argument("--steps", type=int, help="of the separate runs; default: the script's")
     parser.add_argument("--only-gains", action="store_true", help="separate runs only")
     parser.add_argument("--out", type=Path, help="JSONL file for the results")
     parser.add_argument("--report", type=Path, help="print the table of a file of results")
