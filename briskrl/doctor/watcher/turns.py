@@ -53,7 +53,8 @@ class Turns:
 
     def _at_step(self) -> None:
         before, self._updates = self._updates, self._counts.updates
-        updated = before >= 0 and before != self._updates
+        # Without updates to count, as in loops of NumPy, every step is a boundary.
+        updated = before >= 0 and (before != self._updates or not self._updates)
         if updated or perf_counter() - self._since > PATIENCE_S:
             self._change()
 
