@@ -3,7 +3,7 @@
     python benchmarks/dashboard.py start listing big viewers
 
 Folders are made in a temporary place. `viewers` trains in turns with and without five open pages
-(event streams and curves every 1.5 seconds, as the page asks for them) and compares medians.
+(event streams and curves every two seconds, as the page asks for them) and compares medians.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ import numpy as np
 import psutil
 
 BRISK = [sys.executable, "-P", "-m", "briskrl"]
+TURNS, STEPS = 8, 2_000_000
+"""Pairs of runs with and without viewers, and transitions of each."""
 CONFIG = 'env = "snake"\nalgo = "dqn"\nseed = {seed}\nsteps = 1000000000\n'
 
 
 @contextmanager
 def dashboard(root: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A server on `root`, and its address."""
+    root.mkdir(parents=True, exist_ok=True)
     command = [*BRISK, "dash", str(root), "--port", "0", "--no-browser"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -58,7 +61,7 @@ def start(folder: Path) -> None:
         with dashboard(folder) as (url, process):
             fetch(url)
             taken.append(time.perf_counter() - begin)
-            spent.append(sum(psutil.Process(process.pid).cpu_times()[:2]))
+            spent.append(cpu_s(process.pid))
     print(
         f"start: {statistics.median(taken):.2f} s ({min(taken):.2f} to {max(taken):.2f}), "
         f"{statistics.median(spent):.2f} s of CPU"
@@ -91,8 +94,8 @@ def big(folder: Path) -> None:
         while answer["progress"] < 1:
             answer = fetch(f"{url}api/curves?run={run}")
         exact = time.perf_counter() - begin
-        used = psutil.Process(process.pid)
-        memory, cpu = used.memory_info().rss / 2**20, sum(used.cpu_times()[:2])
+        memory = psutil.Process(process.pid).memory_info().rss / 2**20
+        cpu = cpu_s(process.pid)
     print(
         f"big: {size:.0f} MB, curves after {first:.2f} s, exact after {exact:.2f} s, "
         f"{cpu:.1f} s of CPU, {memory:.0f} MB of memory"
@@ -102,35 +105,58 @@ def big(folder: Path) -> None:
 def viewers(folder: Path) -> None:
     """Training speed with five viewers over that without, in alternating turns."""
     ratios = []
-    for turn in range(8):
-        plain = steps_per_cpu_second(folder / f"plain-{turn}")
-        stop = threading.Event()
-        with dashboard(folder) as (url, _):
-            pages = [threading.Thread(target=view, args=(url, stop)) for _ in range(5)]
-            for page in pages:
-                page.start()
-            watched = steps_per_cpu_second(folder / f"watched-{turn}")
-            stop.set()
-            for page in pages:
-                page.join()
-        ratios.append((watched[0] / plain[0], watched[1] / plain[1]))
-    cpu, wall = (statistics.median(column) for column in zip(*ratios, strict=True))
-    print(f"viewers: {cpu:.3f} of the speed per CPU second, {wall:.3f} per second")
+    for turn in range(TURNS):
+        # Every other turn begins with the viewers.
+        order = ("plain", "watched") if turn % 2 else ("watched", "plain")
+        found = {kind: trained(folder / str(turn), watched=kind == "watched") for kind in order}
+        pairs = zip(found["watched"], found["plain"], strict=True)
+        ratios.append([watched / plain for watched, plain in pairs])
+        print(f"  turn {turn}: {ratios[-1][0]:.3f} per CPU second, {ratios[-1][1]:.3f} per second")
+    for name, column in zip(("CPU second", "second"), zip(*ratios, strict=True), strict=True):
+        error = statistics.stdev(column) / len(column) ** 0.5
+        print(f"viewers: {statistics.mean(column):.3f} ± {error:.3f} of the steps per {name}")
+
+
+def trained(folder: Path, *, watched: bool) -> tuple[float, float]:
+    """Steps per CPU second and per second of a run that five pages watch, or none."""
+    if not watched:
+        return steps_per_cpu_second(folder / "plain" / "run")
+    stop = threading.Event()
+    make_run(folder / "watched" / "other", rows=20, episodes=20, seed=0)
+    with dashboard(folder / "watched") as (url, process):
+        # Its start is over when the training begins.
+        fetch(f"{url}api/curves?run={fetch(url + 'api/runs')['runs'][0]['id']}")
+        pages = [threading.Thread(target=view, args=(url, stop)) for _ in range(5)]
+        for page in pages:
+            page.start()
+        begin, used = time.perf_counter(), cpu_s(process.pid)
+        speeds = steps_per_cpu_second(folder / "watched" / "run")
+        share = (cpu_s(process.pid) - used) / (time.perf_counter() - begin)
+        stop.set()
+        for page in pages:
+            page.join()
+    print(f"  the server took {share:.1%} of a core")
+    return speeds
+
+
+def cpu_s(pid: int) -> float:
+    return float(sum(psutil.Process(pid).cpu_times()[:2]))
 
 
 def view(url: str, stop: threading.Event) -> None:
-    """What an open page asks for."""
-    with urllib.request.urlopen(url + "api/events") as events:
-        while not stop.wait(1.5):
-            runs = fetch(url + "api/runs")["runs"]
-            newest = max(runs, key=lambda run: run["changed_at"], default=None)
-            if newest is not None:
-                fetch(f"{url}api/curves?run={newest['id']}")
-        del events
+    """What an open page of curves asks for."""
+    with urllib.request.urlopen(url + "api/events"):
+        run = None
+        while not stop.wait(2):
+            if run is None:
+                runs = fetch(url + "api/runs")["runs"]
+                run = next((one["id"] for one in runs if one["name"] == "run"), None)
+            else:
+                fetch(f"{url}api/curves?run={run}")
 
 
 def steps_per_cpu_second(folder: Path) -> tuple[float, float]:
-    command = [*BRISK, "train", "snake", "--steps", "1500000", "--run-dir", str(folder)]
+    command = [*BRISK, "train", "snake", "--steps", str(STEPS), "--run-dir", str(folder)]
     command += ["--json", "--final-episodes", "0", "--threads", "1"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     result = json.loads(output)

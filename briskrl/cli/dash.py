@@ -29,6 +29,7 @@ work, too. On 127.0.0.1, the default, everybody with an account on this machine 
 and printed as part of the address. Ctrl-C ends the server, and never a run."""
 DEFAULT_ROOTS = (Path("runs"), Path("sweeps"))
 LONGEST_TOKEN = 200
+NICENESS = 5
 
 
 def run(argv: list[str]) -> int:
@@ -39,14 +40,14 @@ def run(argv: list[str]) -> int:
     address = bind(args.host, args.port, args.token)
 
     def ready() -> None:
+        # Training comes first.
+        os.nice(NICENESS)
         print(address.url if args.beside_run else _greeting(address, roots), flush=True)
         if not args.no_browser:
             open_browser(address.url)
 
     until = None
     if args.beside_run:
-        # The run comes first.
-        os.nice(10)
         until = sys.stdin.read
     try:
         serve(roots, address, ready=ready, trust=args.trust, until=until)

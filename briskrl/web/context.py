@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from briskrl.web.run_index import RunIndex
 
 if TYPE_CHECKING:
+    from briskrl.web.series.curve_sets import CurveAnswers
     from briskrl.web.series.run_series import SeriesCache
 
 
@@ -28,6 +29,13 @@ class WebContext:
         from briskrl.web.series.run_series import SeriesCache
 
         return SeriesCache()
+
+    @cached_property
+    def curves(self) -> CurveAnswers:
+        """Answers about curves."""
+        from briskrl.web.series.curve_sets import CurveAnswers
+
+        return CurveAnswers(self.series)
 
     def on_close(self, function: Callable[[], None]) -> None:
         """Call `function` when the server stops; the last registered one first."""

@@ -18,7 +18,12 @@ HEARTBEAT = b": still here\n\n"
 
 def json_response(data: JSON, status: int = 200) -> Response:
     """Data as JSON; numbers that are not finite are null."""
-    return Response(_encode(data), status, media_type="application/json")
+    return json_bytes_response(encode(data), status)
+
+
+def json_bytes_response(content: bytes, status: int = 200) -> Response:
+    """JSON that has been encoded before."""
+    return Response(content, status, media_type="application/json")
 
 
 def error_response(status: int, message: str) -> Response:
@@ -33,10 +38,11 @@ def event_stream(events: AsyncIterator[tuple[str, JSON]]) -> Response:
 
 async def _lines(events: AsyncIterator[tuple[str, JSON]]) -> AsyncIterator[bytes]:
     async for name, data in events:
-        yield b"event: %s\ndata: %s\n\n" % (name.encode(), _encode(data)) if name else HEARTBEAT
+        yield b"event: %s\ndata: %s\n\n" % (name.encode(), encode(data)) if name else HEARTBEAT
 
 
-def _encode(data: JSON) -> bytes:
+def encode(data: JSON) -> bytes:
+    """Data as JSON; numbers that are not finite are null."""
     try:
         text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     except ValueError:

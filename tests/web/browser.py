@@ -60,6 +60,10 @@ class Browser:
         """The first element that matches, as soon as there is one that can be seen."""
         return self.until(lambda: next((e for e in self.all(selector) if e.is_displayed()), None))
 
+    def click(self, selector: str) -> None:
+        """Click on the first element that matches; the page may replace it at any time."""
+        self.until(lambda: self.one(selector).click() is None)
+
     def text(self, selector: str = "main") -> str:
         """The text of an element as it is shown."""
         return str(

@@ -110,9 +110,9 @@ def test_the_table_lists_all_runs_with_their_facts(page: Browser) -> None:
 
 
 def test_a_click_on_a_head_sorts_and_another_one_reverses(page: Browser) -> None:
-    page.one("th.col-name .sort").click()
+    page.click("th.col-name .sort")
     assert names(page)[1:3] == ["fast-0", "fast-1"]
-    page.one("th.col-name .sort").click()
+    page.click("th.col-name .sort")
     assert names(page)[0] == "slow-2"
     assert page.one("th.col-name").get_attribute("aria-sort") == "descending"
 
@@ -135,7 +135,7 @@ def test_runs_are_grouped_by_any_setting(page: Browser) -> None:
 
 
 def test_the_table_is_used_by_keyboard_alone(page: Browser) -> None:
-    page.one("th.col-name .sort").click()
+    page.click("th.col-name .sort")
     page.press("j", "j", "x", "j", "x")
     page.until(lambda: len(page.all("tr.selected")) == 2)
     assert "fast-0" in page.text("#selection")
@@ -154,7 +154,7 @@ def test_the_table_is_used_by_keyboard_alone(page: Browser) -> None:
 
 
 def test_the_tabs_follow_the_arrow_keys(page: Browser) -> None:
-    page.one("#tab-runs").click()
+    page.click("#tab-runs")
     page.press(Keys.ARROW_RIGHT)
     page.until(lambda: page.text("#tabs [aria-selected=true]") == "Curves")
     page.press(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
@@ -211,7 +211,7 @@ def test_means_over_seeds_have_an_interval(page: Browser, url: str) -> None:
 
 def test_clocks_and_more_metrics(page: Browser, url: str) -> None:
     open_curves(page, url, "fast-0")
-    page.one("[data-clock=wall_s]").click()
+    page.click("[data-clock=wall_s]")
     page.until(lambda: page.one("[data-clock=wall_s]").get_attribute("aria-pressed") == "true")
     page.until(lambda: min(page.drawn()) > 500)
 

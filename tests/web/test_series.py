@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from briskrl.plots.run_metrics import read_curve
 from briskrl.web.run_index import RunIndex
 from briskrl.web.series.bins import Bins
-from briskrl.web.series.curve_sets import Wanted, curve_set, differences
+from briskrl.web.series.curve_sets import CurveAnswers, Wanted, curve_set, differences
 from briskrl.web.series.line_source import BLOCK
 from briskrl.web.series.log_series import SAMPLES, LogSeries
 from briskrl.web.series.parse import JsonRows
@@ -181,7 +182,7 @@ def test_groups_have_the_mean_of_their_runs(tmp_path: Path) -> None:
     make_run(tmp_path / "other", lr=0.5)
     index = RunIndex([tmp_path])
     index.scan()
-    answer = curve_set(index.entries(), SeriesCache(), Wanted(["loss"], "env_steps", "seeds"))
+    answer = curve_set(index.entries(), SeriesCache(), Wanted(("loss",), "env_steps", "seeds"))
     lines = {line["name"]: line for line in answer["charts"][0]["lines"]}
     assert {name: line["runs"] for name, line in lines.items()} == {"lr=0.001": 3, "lr=0.5": 1}
     group = lines["lr=0.001"]
@@ -196,3 +197,16 @@ def test_phases_are_shares_of_the_time_since_the_bin_before(tmp_path: Path) -> N
     assert found["shares"] == pytest.approx([0.75, 0.25])
     assert found["now"] == pytest.approx([0.75, 0.25])
     np.testing.assert_allclose(np.sum(found["over_time"], axis=0), 1.0)
+
+
+def test_an_answer_is_kept_until_a_log_grows(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    index = RunIndex([tmp_path])
+    index.scan()
+    answers, wanted = CurveAnswers(SeriesCache()), Wanted(("loss",), "env_steps", "")
+    first = answers.answer(index.entries(), wanted)
+    assert answers.answer(index.entries(), wanted) is first
+    assert answers.answer(index.entries(), Wanted(("loss",), "wall_s", "")) != first
+    write_logs(run, rows=1, first=51)
+    later = json.loads(answers.answer(index.entries(), wanted))
+    assert later["charts"][0]["lines"][0]["x"][-1] == 51_000

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from briskrl.web.context import WebContext
-from briskrl.web.responses import error_response, json_response
+from briskrl.web.responses import error_response, json_bytes_response, json_response
 from briskrl.web.run_index import Entry
 
 if TYPE_CHECKING:
@@ -45,27 +45,30 @@ def routes(context: WebContext) -> list[Route]:
 
 
 def _answer(
-    work: Callable[[WebContext, Request], dict[str, Any]], context: WebContext, request: Request
+    work: Callable[[WebContext, Request], dict[str, Any] | bytes],
+    context: WebContext,
+    request: Request,
 ) -> Response:
     try:
-        return json_response(work(context, request))
+        found = work(context, request)
+        return json_bytes_response(found) if isinstance(found, bytes) else json_response(found)
     except KeyError:
         return error_response(404, UNKNOWN)
     except ValueError as error:
         return error_response(400, str(error))
 
 
-def _curves(context: WebContext, request: Request) -> dict[str, Any]:
-    from briskrl.web.series.curve_sets import Wanted, curve_set
+def _curves(context: WebContext, request: Request) -> bytes:
+    from briskrl.web.series.curve_sets import Wanted
 
     query = request.query_params
     wanted = Wanted(
-        metrics=query.getlist("metric")[:50],
+        metrics=tuple(query.getlist("metric")[:50]),
         clock=_clock(query.get("x", "env_steps")),
         group=query.get("group", "")[:200],
         window=_window(query.get("from"), query.get("to")),
     )
-    return curve_set(_entries(context, request), context.series, wanted)
+    return context.curves.answer(_entries(context, request), wanted)
 
 
 def _differences(context: WebContext, request: Request) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 from briskrl.cluster.run_settings import describe_settings, differing, identity
 from briskrl.plots.run_metrics import LABELS, mean_line
 from briskrl.training.storage.episode_log import Clock
+from briskrl.web.responses import encode
 from briskrl.web.run_index import Entry
 from briskrl.web.series.bins import Table
 from briskrl.web.series.run_series import Curve, RunSeries, SeriesCache
@@ -26,6 +29,8 @@ MOST_POINTS, FEWEST_POINTS, ALL_POINTS = 800, 120, 6000
 GROUP_POINTS = 200
 READ_S = 0.4
 """Seconds that one request reads on in logs that have not been read to their end."""
+MOST_ANSWERS = 40
+"""Answers that are kept."""
 SEEDS = "seeds"
 """Grouping of runs that differ in their seeds only."""
 
@@ -34,19 +39,53 @@ SEEDS = "seeds"
 class Wanted:
     """What a chart shall show."""
 
-    metrics: Sequence[str]
+    metrics: tuple[str, ...]
     clock: Clock
     group: str
     """Empty for a line per run, `SEEDS`, or the name of a setting."""
     window: tuple[float, float] | None = None
 
 
+class CurveAnswers:
+    """Answers about curves as JSON: made once, however many pages ask while nothing has changed."""
+
+    def __init__(self, cache: SeriesCache) -> None:
+        self._cache = cache
+        self._kept: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def answer(self, entries: Sequence[Entry], wanted: Wanted) -> bytes:
+        """Read on in the logs, and return the charts; see `curve_set`."""
+        series = _read_on(entries, self._cache)
+        state = tuple(one.state for one in series)
+        # Runs are named after their folders, so their ids say all about them.
+        key = (tuple(entry.id for entry in entries), wanted, state)
+        with self._lock:
+            found = self._kept.pop(key, None)
+            if found is None:
+                found = encode(_charts(entries, series, wanted))
+            self._kept[key] = found
+            while len(self._kept) > MOST_ANSWERS:
+                self._kept.popitem(last=False)
+            return found
+
+
 def curve_set(entries: Sequence[Entry], cache: SeriesCache, wanted: Wanted) -> dict[str, Any]:
     """Charts as plain data; `progress` below 1 means that some lines come from samples so far."""
+    return _charts(entries, _read_on(entries, cache), wanted)
+
+
+def _read_on(entries: Sequence[Entry], cache: SeriesCache) -> list[RunSeries]:
     series = [cache.of(entry.folder) for entry in entries]
     deadline = time.monotonic() + READ_S
     for one in series:
         one.advance(deadline)
+    return series
+
+
+def _charts(
+    entries: Sequence[Entry], series: Sequence[RunSeries], wanted: Wanted
+) -> dict[str, Any]:
     available = _available(series)
     names = [name for name in wanted.metrics or USUAL if name in available]
     groups = _groups(entries, wanted.group)

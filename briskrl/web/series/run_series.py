@@ -52,6 +52,12 @@ class RunSeries:
         """Share of the logs of curves that has been read."""
         return min(self.metrics.progress, self.episodes.progress)
 
+    @property
+    def state(self) -> tuple[object, ...]:
+        """Something that is different whenever curves may be."""
+        logs = (self.metrics, self.evaluations, self.episodes)
+        return tuple((log.bins.rows, log.progress, log.end) for log in logs)
+
     def advance(self, deadline: float) -> None:
         """Read on until a time of `time.monotonic`."""
         for series in (self.metrics, self.evaluations, self.episodes):

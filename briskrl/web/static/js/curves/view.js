@@ -9,7 +9,7 @@ import * as store from "../store.js";
 import { showDifferences } from "./differences.js";
 
 const CLOCKS = [["env_steps", "Steps"], ["wall_s", "Wall time"], ["cpu_s", "CPU time"]];
-const REFRESH_MS = 1500;
+const REFRESH_MS = 2000;
 const READING_MS = 250;
 /** Kept while other tabs are shown. */
 const kept = { clock: "env_steps", group: "", smoothing: 0.6, band: true, log: false, window: null, metrics: [], hidden: new Set() };

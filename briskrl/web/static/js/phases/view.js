@@ -13,7 +13,7 @@ const MEANINGS = {
   log: "writing logs", save: "writing checkpoints", wait: "waiting for the other thread",
   average: "averaging replicas", other: "everything else",
 };
-const REFRESH_MS = 1500;
+const REFRESH_MS = 2000;
 
 /** Show the view; returns a function that ends it. */
 export function mount(element, { run }) {
