@@ -14,10 +14,10 @@ train: $(VENV)/.installed
 test: $(VENV)/.installed-test browser
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup --max-worker-restart 0
 
-# Tests of the dashboard drive a real browser; without one they skip.
+# Tests of the dashboard drive a real browser; without one, and where none can be installed in time, they skip.
 browser:
-	@command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; } > /dev/null 2>&1 || echo "No browser: its tests will be skipped"
+	@command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && timeout 120 apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y -qq chromium chromium-driver; } > /dev/null 2>&1 || echo "No browser: its tests will be skipped"
 
 test-slow: $(VENV)/.installed-test
 	$(BIN)/pytest -m slow
