@@ -52,6 +52,28 @@ class DQNModel:
             self.target_flat.values.lerp_(self.online_flat.values, self.config.tau)
 
 
+class NoisePeriod:
+    """Counts steps, so that acting noise stays the same for a round: exploration is consistent.
+
+    Args:
+        period: Steps of a round.
+    """
+
+    def __init__(self, period: int) -> None:
+        self._period = period
+        self._steps = 0
+
+    def restart(self) -> None:
+        """The next step begins a round."""
+        self._steps = 0
+
+    def begins(self) -> bool:
+        """Count a step; returns whether it begins a round."""
+        first = self._steps == 0
+        self._steps = (self._steps + 1) % self._period
+        return first
+
+
 class DQNEngine(Protocol):
     """Acts and learns with a DQNModel."""
 

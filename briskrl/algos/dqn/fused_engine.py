@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from briskrl.algos.dqn.engine import DQNModel
+from briskrl.algos.dqn.engine import DQNModel, NoisePeriod
 from briskrl.algos.dqn.exploration import EpsilonGreedy
 from briskrl.algos.dqn.fused_network import build_network, copy_net, copy_optimizer
 from briskrl.algos.dqn.kernels import act as act_kernels
@@ -104,6 +104,7 @@ class FusedDQNEngine:
         self._optimizer = build_optimizer(model.optimizer, flat)
         self._greedy = np.zeros(0, np.int64)
         self._noise_size = table.num_noise
+        self._noise_period = NoisePeriod(model.config.update_every)
         self._totals = np.zeros(2)
         self._mailbox = np.zeros(pairing.MAILBOX_SIZE, np.int64)
         self._replica_optimizer = copy_optimizer(self._replica, self._optimizer)
@@ -130,6 +131,7 @@ class FusedDQNEngine:
         """See DQNEngine."""
         pack_net(self._online)
         pack_net(self._target)
+        self._noise_period.restart()
         self._mailbox[pairing.REPLICA_STEPS] = -1
         self.discard_precomputed()
 
@@ -142,7 +144,7 @@ class FusedDQNEngine:
         count = len(obs)
         if len(self._greedy) != count:
             self._greedy = np.zeros(count, np.int64)
-        if self._noise_size:
+        if self._noise_size and self._noise_period.begins():
             model, net = self._model, self._actor.value.net
             net.noise[:] = model.online.draw_noise(model.acting_noise).numpy()
             pack_net(net)

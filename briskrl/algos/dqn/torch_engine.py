@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from briskrl.algos.distributions import best_actions
-from briskrl.algos.dqn.engine import DQNModel
+from briskrl.algos.dqn.engine import DQNModel, NoisePeriod
 from briskrl.algos.dqn.exploration import EpsilonGreedy
 from briskrl.algos.dqn.policy import action_values, greedy_actions, of_actions
 from briskrl.algos.losses import (
@@ -62,10 +62,12 @@ class TorchDQNEngine:
         self._views = _BatchViews(compute)
         self._errors = np.zeros((0, 0), np.float32)
         self._losses = _Losses()
+        self._noise_period = NoisePeriod(model.config.update_every)
         self._accumulated = torch.zeros_like(model.online_flat.gradients)
 
     def refresh(self) -> None:
-        """Nothing to do: torch computes with the networks themselves."""
+        """Begin a round of acting noise; torch computes with the networks themselves."""
+        self._noise_period.restart()
 
     def refresh_target(self) -> None:
         """Nothing to do: torch computes with the networks themselves."""
@@ -73,7 +75,7 @@ class TorchDQNEngine:
     def act(self, obs: Array, mask: Bools | None, epsilon: float, out: Ints) -> None:
         """See DQNEngine."""
         model = self._model
-        if model.config.noisy:
+        if model.config.noisy and self._noise_period.begins():
             model.online.set_noise(model.online.draw_noise(model.acting_noise))
         evaluate = self._evaluate_online
         greedy = greedy_actions(

@@ -383,3 +383,22 @@ def test_half_precision_learns_about_the_same(preset):
 @pytest.mark.parametrize("preset", ["dqn", "rainbow"])
 def test_compiled_networks_learn_the_same(preset):
     assert relative_distance(preset, compile=True) < 0.01
+
+
+def test_acting_noise_stays_the_same_for_a_round_of_steps(engine):
+    algo = make(small(noisy=True, update_every=3), engine=engine)
+    obs = 3 * np.random.default_rng(0).standard_normal((200, 5)).astype(np.float32)
+    actions = np.zeros((9, 200), np.int64)
+    for row in actions:
+        algo.engines.now.act(obs, None, 0.0, row)
+    for first in (0, 3, 6):
+        assert (actions[first : first + 3] == actions[first]).all()
+    assert (actions[0] != actions[3]).any()
+    assert (actions[3] != actions[6]).any()
+    # A resumed run begins with a round.
+    state = algo.state()
+    algo.engines.now.act(obs, None, 0.0, actions[0])
+    algo.load_state(state)
+    for row in actions[1:4]:
+        algo.engines.now.act(obs, None, 0.0, row)
+    assert (actions[1:4] == actions[0]).all()
