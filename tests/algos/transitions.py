@@ -31,6 +31,8 @@ def make(config: DQNConfig, env: EnvSpec | None = None, seed: int = 0, **compute
 
 PLAIN = {
     "update_every": 1,
+    "epsilon_end": 0.01,
+    "epsilon_steps": 200_000,
     "lr_schedule": "constant",
     "gamma": 0.97,
     "n_step": 1,

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from briskrl.algos.dqn.config import DQN_PRESETS
 from briskrl.core.errors import ConfigError, InvalidStateError
 from briskrl.envs.wildfire.config import WildfireConfig
 from briskrl.envs.wildfire.env import WildfireVecEnv
@@ -25,6 +26,7 @@ from briskrl.training.reporter import SilentReporter
 from briskrl.training.resolve import complete
 from briskrl.training.storage.checkpoint import Checkpointer, list_checkpoints
 from briskrl.training.trainer import Trainer
+from tests.algos.transitions import PLAIN
 from tests.training.runs import policy_hash
 
 SMALL = WildfireConfig(
@@ -55,7 +57,9 @@ DQN_TAUGHT = {
 
 
 def config(run_dir: Path, algo: str = "ppo", env: WildfireConfig = SMALL, **options) -> TrainConfig:
-    taught = DQN_TAUGHT if algo in ("dqn", "rainbow") else PPO_TAUGHT
+    taught = PPO_TAUGHT
+    if algo in DQN_PRESETS:
+        taught = {**PLAIN, **DQN_PRESETS[algo], **DQN_TAUGHT}
     values = {"steps": 320, "num_envs": 16, "seed": 3, "checkpoint_seconds": 0.0, **options}
     table = {**taught, **values.pop("algo_config", {})}
     return TrainConfig(

@@ -192,13 +192,14 @@ class DQN:
         """The learning rate of the next updates.
 
         It follows the updates, not the transitions: with overlap, updates are done beside or after
-        the collection of more transitions, and the result must be the same.
+        the collection of more transitions, and the result must be the same. Those of pretraining
+        do not count.
         """
         config, total = self.config, counters.total_steps
-        if config.lr_schedule == "constant" or not total:
+        if config.lr_schedule == "constant" or not total or self._cloning_engine is not None:
             return config.lr
         expected = max(1.0, (total - config.learning_starts) * config.ratio)
-        return config.lr * max(0.0, 1 - self.updates / expected)
+        return config.lr * max(0.0, 1 - counters.updates / expected)
 
     def refresh_target_by_steps(self, counters: Counters) -> None:
         """Move the target network if `target_unit` is "steps" and it is due."""

@@ -123,8 +123,20 @@ def test_the_learning_rate_falls_to_zero_over_the_updates_of_the_budget(engine):
     for number in range(12):
         before = algo.model.online_flat.values.clone()
         algo.update(random_batch(spec(), 1, seed=number), 1, counters)
+        counters.updates += 1
         sizes.append(float((algo.model.online_flat.values - before).abs().max()))
     # 10 updates are expected; Adam's first step has the size of the learning rate.
     assert sizes[0] == pytest.approx(1e-2, rel=0.01)
     assert sizes[9] < 0.3 * sizes[1]
     assert sizes[10:] == [0.0, 0.0]
+
+
+def test_pretraining_takes_the_whole_learning_rate():
+    config = small(lr=1e-2, lr_schedule="linear", learning_starts=100, train_steps_ratio=0.5)
+    algo = make(config, engine="torch")
+    counters = Counters(total_steps=120, updates=50)
+    with algo.behavior_cloning():
+        before = algo.model.online_flat.values.clone()
+        algo.update(random_batch(spec(), 1), 1, counters)
+        change = (algo.model.online_flat.values - before).abs().max()
+    assert float(change) == pytest.approx(1e-2, rel=0.01)
