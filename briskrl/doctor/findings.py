@@ -33,6 +33,9 @@ TITLES = {
 CERTAIN = 0.2
 """Share of a gain that the lower end of its interval must reach."""
 
+LARGE = 2.0
+"""Predicted gain from which less learning per step is worth a thought before other fixes."""
+
 
 def find(
     tried: Iterable[tuple[Experiment, Outcome]], symptoms: Sequence[Finding]
@@ -56,10 +59,22 @@ def _is_less(finding: Finding, symptoms: Sequence[Finding]) -> bool:
 
 
 def rank(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Order findings: immediate gains, gains after other fixes, upper bounds; largest first."""
+    """Order findings: immediate gains, gains after other fixes, upper bounds; largest first.
+
+    A small predicted gain that costs learning comes after fixes that leave learning as it is.
+    """
     return tuple(
-        sorted(findings, key=lambda f: (f.basis == "ceiling", f.after != "", -f.gain.factor))
+        sorted(
+            findings,
+            key=lambda f: (f.basis == "ceiling", f.after != "", _costs_more(f), -f.gain.factor),
+        )
     )
+
+
+def _costs_more(finding: Finding) -> bool:
+    """Whether learning may suffer for a gain that was not even measured and is small."""
+    is_guess = finding.basis == "predicted" and finding.alters_learning != ""
+    return is_guess and finding.gain.factor < LARGE
 
 
 def from_experiment(experiment: Experiment, outcome: Outcome) -> Finding | None:

@@ -83,7 +83,7 @@ def resolve(layers: Sequence[Layer], *, zoo: bool = True) -> TrainConfig:
     if run is not None:
         run, wrong = _with_num_envs(run, built.get("algo_config"))
         problems += wrong
-    if run is not None and "algo_config" in built and not _gives_rollout(run, layers):
+    if run is not None and built.get("algo_config") is not None and not _gives_rollout(run, layers):
         built["algo_config"] = _with_rollout(run, built["algo_config"])
     if run is not None and built.get("env_config") is not None:
         problems += _wrong_stages(run, built["env_config"])

@@ -42,7 +42,7 @@ DQN = {
     "net_arch": ("net", (32, 32)),
     "exploration_initial_eps": ("epsilon_start", 0.9),
     "exploration_final_eps": ("epsilon_end", 0.1),
-    "n_steps": ("n_step", 3),
+    "n_steps": ("n_step", 5),
     "target_update_interval": ("target_every", 2000),
 }
 RUN = {

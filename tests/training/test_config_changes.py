@@ -48,7 +48,7 @@ FIXED = [
     (r"^net = \[[^\]]*\]", "net = [64]", "algo_config.net = [64] (was [32])"),
     ("^adam_eps = .*", "adam_eps = 0.5", "algo_config.adam_eps = 0.5 (was 1e-08)"),
     ("^height = 10", "height = 12", "env_config.height = 12 (was 10)"),
-    ("^batch_size = 16\n", "", "algo_config.batch_size = 64 (was 16)"),
+    ("^batch_size = 16\n", "", "algo_config.batch_size = 128 (was 16)"),
 ]
 
 

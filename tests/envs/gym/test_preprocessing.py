@@ -143,7 +143,7 @@ def test_pong_has_the_usual_observations_and_trains(tmp_path: Path) -> None:
         },
     )
     result = train(config)
-    assert result.updates == 1
+    assert result.updates == 2
     assert not result.exact_resume
     assert evaluate(tmp_path / "run", episodes=1).mean_steps == 20
 
