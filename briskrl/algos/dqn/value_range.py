@@ -77,12 +77,9 @@ class ValueRange:
 
     def widen(self) -> bool:
         """Widen the range to what the rewards so far need; returns whether it has changed."""
-        rewards = self._rewards
         if self._group is not None:
-            all_rewards = self._group.gather(rewards)
-            rewards = all_rewards.mean(axis=0)
-            rewards[LOWEST] = all_rewards[:, LOWEST].min()
-            rewards[HIGHEST] = all_rewards[:, HIGHEST].max()
+            self._rewards = _of_all(self._group.gather(self._rewards))
+        rewards = self._rewards
         low = rewards[LOWEST] + rewards[LOSS] * self._horizon
         high = rewards[HIGHEST] + rewards[GAIN] * self._horizon
         if not (math.isfinite(low) and math.isfinite(high)) or low == high:
@@ -128,6 +125,13 @@ class ValueRange:
         self._rewards = loaded_finite(rewards, "range.rewards", self._rewards).copy()
         self._begun = not np.array_equal(self._range, ends_of(self._wanted))
         self._write()
+
+
+def _of_all(rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What several replicas know of rewards (K, 4), as one."""
+    together = rewards.mean(axis=0)
+    together[LOWEST], together[HIGHEST] = rewards[:, LOWEST].min(), rewards[:, HIGHEST].max()
+    return together
 
 
 def is_automatic(config: DQNConfig) -> bool:

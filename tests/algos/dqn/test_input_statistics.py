@@ -44,6 +44,26 @@ def test_statistics_in_use_are_renewed_when_a_twentieth_has_been_added():
     assert inputs.scale.numpy() == pytest.approx(1 / whole.std(0), rel=1e-4)
 
 
+class Twins:
+    """A group of two replicas, the other of which has seen the same rows once more."""
+
+    rank, size = 0, 2
+
+    def gather(self, values):
+        return np.stack([values, values])
+
+
+def test_replicas_renew_together_with_what_all_have_seen():
+    inputs = InputScaling(spec().obs, standardize=True)
+    found = InputStatistics(5, (inputs,), Twins())
+    seen = rows(100)
+    found.add(seen)
+    assert not found.renew_if_due()
+    found.renew()
+    assert found.used()["obs.count"] == 200
+    assert inputs.mean.numpy() == pytest.approx(seen.mean(0), rel=1e-5)
+
+
 def test_saved_statistics_continue_exactly():
     first, second = (
         InputStatistics(5, (InputScaling(spec().obs, standardize=True),)) for _ in range(2)

@@ -85,6 +85,28 @@ def test_an_end_that_is_a_number_stays():
     assert not is_automatic(small(atoms=11))
 
 
+class Twins:
+    """A group of two replicas, the other of which has seen given rewards."""
+
+    rank, size = 0, 2
+
+    def __init__(self, other):
+        self.other = other
+
+    def gather(self, values):
+        return np.stack([values, self.other])
+
+
+def test_replicas_widen_the_range_together():
+    config = small(**AUTO)
+    support = first_support(config, torch.device("cpu"))
+    found = ValueRange(config, support, Twins(np.array([-3.0, 1.0, -1.0, 0.0])))
+    assert not found.see(batch_of(2.0, 2.0), 1)
+    assert tuple(support[[0, -1]].tolist()) == START
+    assert found.widen()
+    assert ends(support) == (-3 - 0.5 / (1 - 0.9), 2 + 1 / (1 - 0.9))
+
+
 @pytest.mark.parametrize("options", [{}, {"prioritized": True, "double": True}])
 def test_fused_gradients_follow_the_range(options):
     algo = make(small(**AUTO, **options, max_grad_norm=0.0), engine="fused")
