@@ -121,8 +121,13 @@ class CompiledUpdates(Protocol):
         """Drop precomputed targets, because batch or networks change."""
         ...
 
-    def freeze_actor(self, batch: Batch) -> None:
-        """Act with the present network until `unfreeze_actor`; a thread updates on `batch`."""
+    def freeze_actor(self, batch: Batch, *, beyond_help: bool) -> None:
+        """Act with the present network until `unfreeze_actor`; a thread updates on `batch`.
+
+        Args:
+            batch: What the updates under way learn from.
+            beyond_help: Whether this thread acts on after `help_until`.
+        """
         ...
 
     def unfreeze_actor(self) -> None:

@@ -89,7 +89,7 @@ class Overlap:
         self._in_thread = not self._backoff.skips()
         if self._in_thread:
             self._begin, self._own_begin = perf_counter(), thread_time()
-            self._compiled.freeze_actor(self._learner.batch)
+            self._compiled.freeze_actor(self._learner.batch, beyond_help=self.reads_memory)
             self._begin_in_thread(self._under_way)
 
     def _begin_in_thread(self, updates: _Updates) -> None:
@@ -129,7 +129,7 @@ class Overlap:
         So actions do not depend on whether the batch was sampled before the round began.
         """
         if not self._in_thread:
-            self._compiled.freeze_actor(self._learner.batch)
+            self._compiled.freeze_actor(self._learner.batch, beyond_help=True)
         self._finish_updates()
 
     def _finish_updates(self) -> None:

@@ -91,7 +91,7 @@ def test_halves_of_a_batch_do_not_depend_on_the_thread_that_computes_them(preset
 def helper_thread_of(engine, batch):
     """A thread that helps with updates until they are done."""
     end = np.zeros(1, np.int64)
-    engine.freeze_actor(batch)
+    engine.freeze_actor(batch, beyond_help=False)
     partner = threading.Thread(target=engine.help_until, args=(batch, (end, 0, 1)))
     partner.start()
     while engine._mailbox[kernels.HELPER] != kernels.READY:

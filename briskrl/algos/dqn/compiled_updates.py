@@ -67,9 +67,9 @@ class DQNCompiledUpdates:
         """Drop precomputed targets."""
         self._engine.discard_precomputed()
 
-    def freeze_actor(self, batch: Batch) -> None:
+    def freeze_actor(self, batch: Batch, *, beyond_help: bool) -> None:
         """Act with the present network until `unfreeze_actor`."""
-        self._engine.freeze_actor(batch)
+        self._engine.freeze_actor(batch, beyond_help=beyond_help)
 
     def unfreeze_actor(self) -> None:
         """Act with the updated network again."""

@@ -208,11 +208,13 @@ class FusedDQNEngine:
         for plan in self._plans.values():
             plan.context.params[td_update.PRECOMPUTED :] = 0
 
-    def freeze_actor(self, batch: Batch) -> None:
+    def freeze_actor(self, batch: Batch, *, beyond_help: bool) -> None:
         """Act with the present network until `unfreeze_actor`, while another thread updates it."""
         self._plan_for(batch)
-        if self._mailbox[pairing.REPLICA_STEPS] == self._mailbox[pairing.STEPS]:
-            # The replica is an up-to-date copy, too, and in the cache of the thread that helped.
+        current = self._mailbox[pairing.REPLICA_STEPS] == self._mailbox[pairing.STEPS]
+        if current and not beyond_help:
+            # The replica is a copy, too, and in the cache of the thread that helped, which changes
+            # it when it helps again.
             self._actor = self._replica_actor
             return
         np.copyto(self._frozen.packed, self._online.packed)

@@ -129,7 +129,7 @@ class ValueRange:
 
 def _of_all(rewards: NDArray[np.float64]) -> NDArray[np.float64]:
     """What several replicas know of rewards (K, 4), as one."""
-    together = rewards.mean(axis=0)
+    together: NDArray[np.float64] = rewards.mean(axis=0)
     together[LOWEST], together[HIGHEST] = rewards[:, LOWEST].min(), rewards[:, HIGHEST].max()
     return together
 

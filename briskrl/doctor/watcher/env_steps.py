@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from contextlib import suppress
 from time import perf_counter
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -91,16 +92,21 @@ class EnvSteps:
             return
         for name in names or STEPS[:1]:
             method = vars(cls).get(name)
-            if not callable(method) or (cls, name) in self._hooked:
-                continue
-            self._hooked.add((cls, name))
-            self._originals.append((cls, name, method))
-            setattr(cls, name, Hook(method, self._counted(cls, name, method)))
+            if callable(method):
+                self._hook(cls, name, self._counted(cls, name, method))
         reset = vars(cls).get("reset")
-        if callable(reset) and (cls, "reset") not in self._hooked:
-            self._hooked.add((cls, "reset"))
-            self._originals.append((cls, "reset", reset))
-            cls.reset = Hook(reset, self._reset(reset))
+        if callable(reset):
+            self._hook(cls, "reset", self._reset(reset))
+
+    def _hook(self, cls: Any, name: str, replacement: Callable[..., Any]) -> None:
+        """Replace a method; what a compiled class does not allow is left alone."""
+        if (cls, name) in self._hooked:
+            return
+        original = vars(cls)[name]
+        with suppress(TypeError):
+            setattr(cls, name, Hook(original, replacement))
+            self._hooked.add((cls, name))
+            self._originals.append((cls, name, original))
 
     def cost_s(self) -> float:
         """Seconds that counting adds to a step, measured on an empty one."""

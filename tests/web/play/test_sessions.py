@@ -43,7 +43,7 @@ def test_a_player_is_nice_single_threaded_and_ends_when_its_viewer_leaves(server
     page = Watcher(server, "cartpole")
     page.event("states")
     (player,) = players(server)
-    assert player.nice() == 10
+    assert player.nice() >= 10
     assert player.environ()["OMP_NUM_THREADS"] == "1"
     page.hang_up()
     assert gone([player])
