@@ -30,6 +30,9 @@ export class Session {
     this.handlers = handlers;
     this.id = null;
     this.closed = false;
+    // A page that was left may be kept by the browser, with its connection.
+    this.onLeave = () => this.close();
+    addEventListener("pagehide", this.onLeave);
   }
 
   async start(params) {
@@ -70,6 +73,7 @@ export class Session {
 
   stop() {
     this.closed = true;
+    removeEventListener("pagehide", this.onLeave);
     this.source?.close();
   }
 
