@@ -61,7 +61,7 @@ def test_the_magic_runs_the_cell_and_prints_the_report(
     try:
         shell.run_line_magic("load_ext", "briskrl.doctor.notebook")
         shell.user_ns.update(loop_for=loop_for, counter=Counter())
-        shell.run_cell_magic("brisk_doctor", "", "loop_for(1, counter)\nmine = 5")
+        shell.run_cell_magic("brisk_doctor", "", "loop_for(3, counter)\nmine = 5")
         assert shell.user_ns["mine"] == 5
         assert "Where the time goes" in capsys.readouterr().out
     finally:

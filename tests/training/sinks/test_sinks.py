@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import struct
+import time
 
 import pytest
 
@@ -138,13 +139,24 @@ def test_wandb_gets_a_run_offline(tmp_path, monkeypatch):
     train(config(run, "wandb"), reporter=reporter)
     assert [note for note in reporter.notes if "--log wandb failed" in note] == []
     (path,) = (run / "wandb").glob("offline-run-*/run-*.wandb")
-    keys, settings, summary = set(), set(), set()
-    for data in wandb_records(path.read_bytes()):
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
-        keys |= {item.key or item.nested_key[0] for item in record.history.item}
-        settings |= {item.key for item in record.run.config.update}
-        summary |= {item.key or item.nested_key[0] for item in record.summary.update}
+
+    def read() -> tuple[set[str], set[str], set[str]]:
+        keys, settings, summary = set(), set(), set()
+        for data in wandb_records(path.read_bytes()):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            keys |= {item.key or item.nested_key[0] for item in record.history.item}
+            settings |= {item.key for item in record.run.config.update}
+            summary |= {item.key or item.nested_key[0] for item in record.summary.update}
+        return keys, settings, summary
+
+    # A process of wandb writes, on a busy machine also after the run has ended.
+    end = time.monotonic() + 60
+    while True:
+        keys, settings, summary = read()
+        if "final/eval_mean_score" in keys | summary or time.monotonic() > end:
+            break
+        time.sleep(0.2)
     assert {"mean_return", "steps_per_s", "env_steps", "game"} <= keys
     assert "algo_config.lr" in settings
     assert "final/eval_mean_score" in keys | summary
