@@ -20,10 +20,10 @@ from tests.training.runs import fused_config, policy_hash
 KILLS = 2
 """`make chaos` kills 25 times per case."""
 RUNS = [
-    ("snake", {}, "dqn", 60_000),
+    pytest.param("snake", {}, "dqn", 60_000, marks=pytest.mark.slow),
     ("snake", {}, "rainbow", 60_000),
-    ("snake", {}, "ppo", 120_000),
-    ("snake", {}, "a2c", 120_000),
+    pytest.param("snake", {}, "ppo", 120_000, marks=pytest.mark.slow),
+    pytest.param("snake", {}, "a2c", 120_000, marks=pytest.mark.slow),
     ("gym:CartPole-v1", {"backend": "sync"}, "ppo", 80_000),
     ("gym:CartPole-v1", {"backend": "compiled"}, "a2c", 120_000),
 ]
