@@ -45,7 +45,7 @@ TASKS = {
     "cartpole": Task("CartPole-v1", 475.0, 2_500, 200_000),
     "acrobot": Task("Acrobot-v1", -100.0, 5_000, 300_000),
 }
-SIDES = ("briskrl-pqn", "briskrl-dqn", "sb3-ppo", "sb3-dqn")
+SIDES = ("briskrl-pqn", "briskrl-dqn", "briskrl-ppo", "sb3-ppo", "sb3-dqn")
 
 SB3: dict[tuple[str, str], dict[str, Any]] = {
     ("cartpole", "dqn"): {
