@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _HERE = "briskrl.envs.gym.compiled"
 COMPILED_VERSIONS = {
+    "gymnasium.envs.classic_control.acrobot:AcrobotEnv": f"{_HERE}.acrobot:ACROBOT",
     "gymnasium.envs.classic_control.cartpole:CartPoleEnv": f"{_HERE}.cartpole:CARTPOLE",
 }
 """Addresses of compiled versions, by the entry point that Gymnasium has registered.
