@@ -119,7 +119,7 @@ def _report(folder: Path, took_s: float) -> Report:
             python=sys.version.split()[0],
             exit_code=None,
             stopped=False,
-            counters=tuple(counters(seen, threads=process.num_threads(), workers=0)),
+            counters=tuple(counters(seen, threads=process.num_threads(), workers=0, growth="")),
             warnings=tuple(suspicions(costs)),
             unseen=tuple(unseen(seen, recording, workers=0)),
             start_s=None,

@@ -11,7 +11,7 @@ from pathlib import Path
 from briskrl.doctor.report.records import Gain
 from briskrl.doctor.script.observed import Observed
 from briskrl.doctor.script.phases import Classified, is_own
-from briskrl.doctor.script.recording import Code, Frame
+from briskrl.doctor.script.recording import Code, Frame, sum_samples
 from briskrl.doctor.script.source import Sources
 
 LOOPS = ast.For | ast.While | ast.AsyncFor
@@ -30,7 +30,7 @@ class Lines:
     @property
     def location(self) -> str:
         """File and lines, as in `train.py:350-357`."""
-        name = _relative(self.code.file)
+        name = shown_path(self.code.file)
         return f"{name}:{self.first}" + (f"-{self.last}" if self.last > self.first else "")
 
     def holds(self, frame: Frame) -> bool:
@@ -51,6 +51,13 @@ class Costs:
         stacks = self.seen.stacks
         found = sum(ticks for key, ticks in self.seen.ticks.items() if wanted(stacks[key]))
         return found / self.seen.total
+
+    def late_share(self, wanted: Callable[[Classified], bool]) -> float:
+        """The same in the second half of the time, when whatever happens once is over."""
+        windows = self.seen.windows
+        samples = sum_samples(windows[len(windows) // 2 :])
+        found = sum(ticks for key, ticks in samples.items() if wanted(self.seen.stacks[key]))
+        return found / max(1, samples.total())
 
     def share_of(self, lines: Lines) -> float:
         """Share of the time inside some lines, with all that they call."""
@@ -126,7 +133,8 @@ def _span(code: Code, ticks: Counter[int]) -> Lines:
     return Lines(code, min(chosen), max(chosen))
 
 
-def _relative(file: str) -> str:
+def shown_path(file: str) -> str:
+    """A file as reports name it: relative to this folder if it is in it, or without folders."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else path.name
 

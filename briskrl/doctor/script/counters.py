@@ -10,8 +10,17 @@ from briskrl.doctor.script.observed import Observed
 from briskrl.doctor.script.recording import Recording
 
 
-def counters(seen: Observed, *, threads: int, workers: int) -> Iterator[tuple[str, str]]:
-    """Names and values, the most important first."""
+def counters(
+    seen: Observed, *, threads: int, workers: int, growth: str
+) -> Iterator[tuple[str, str]]:
+    """Names and values, the most important first.
+
+    Args:
+        seen: The script.
+        threads: Most threads at a time.
+        workers: Most processes that it has started, at a time.
+        growth: How fast memory grows, and where; empty if it does not.
+    """
     if seen.steps:
         yield from _step_counters(seen)
     if seen.updates:
@@ -31,6 +40,8 @@ def counters(seen: Observed, *, threads: int, workers: int) -> Iterator[tuple[st
     if seen.windows:
         first, last = seen.windows[0].rss_mb, seen.windows[-1].rss_mb
         yield "memory", f"{first:,.0f} MB at the first step, {last:,.0f} MB at the end"
+    if growth:
+        yield "memory growth", growth
     if seen.collecting > 0.01:
         yield "garbage collection", f"{format_percent(seen.collecting)} of the time"
 
@@ -60,6 +71,15 @@ def unseen(seen: Observed, recording: Recording, *, workers: int) -> Iterator[st
         found = sorted(loaded & {"jax", "keras", "tensorflow"})
         name = " and ".join(found) if found else "NumPy or other code"
         yield f"updates: only optimizers of torch are counted, this script learns with {name}"
+    elsewhere = seen.state.get("elsewhere")
+    places = elsewhere if isinstance(elsewhere, dict) else {}
+    if places.get("steps"):
+        yield (
+            "the main thread: the loop runs in another thread, whose stacks are seen where it "
+            "gives up the lock of the interpreter, so shares are less exact"
+        )
+    if places.get("updates"):
+        yield "code that learns: updates are made in another thread than environment steps"
     if recording.end_reason == "SIGPROF":
         yield "everything after the script set a handler of its own for SIGPROF"
     if recording.errors:

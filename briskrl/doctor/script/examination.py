@@ -25,6 +25,7 @@ from briskrl.doctor.script.experiments import (
 from briskrl.doctor.script.observed import Observed, observe
 from briskrl.doctor.script.patterns.age_patterns import slow_start
 from briskrl.doctor.script.patterns.find import combine, find_patterns
+from briskrl.doctor.script.patterns.kept_memory import memory_growth, slope_of
 from briskrl.doctor.script.patterns.suspicions import suspicions
 from briskrl.doctor.script.phases import PhaseMap, Rule, is_own
 from briskrl.doctor.script.process import ScriptProcess
@@ -39,6 +40,8 @@ RESERVE_S = 2.5
 """Seconds of the budget that are kept for ending the script and writing the report."""
 TRYING = 0.5
 """Share of the budget for runs of the whole script, if any were asked for."""
+TRACING_S, LEAST_TRACING_S, TRACED = 6.0, 1.0, 0.4
+"""Longest and shortest time for tracing memory, and its largest share of the time that is left."""
 NARROW = 1.5
 """Largest ratio of the ends of an interval for the cost of watching."""
 EXPERIMENT_S = (2.0, 15.0)
@@ -106,6 +109,7 @@ class ScriptExamination:
         began, seconds = perf_counter(), max(LEAST_OBSERVED_S, OBSERVE_SHARE * self.budget_s)
         self._wait(process, lambda: perf_counter() - began > seconds, self._left())
         self._experiment(process)
+        self._trace_memory(process)
         self._report_progress("observing its age")
         self._wait(process, lambda: False, self._left())
 
@@ -150,7 +154,12 @@ class ScriptExamination:
             fair = left / (len(planned) - position)
             self._report_progress(item.question)
             turns = Alternation(
-                process, item.switch, item.value, by_wall=item.by_wall, stops=self.stops
+                process,
+                item.switch,
+                item.value,
+                by_wall=item.by_wall,
+                lasting=item.lasting,
+                stops=self.stops,
             )
             answer = turns.run(min(EXPERIMENT_S[1], max(EXPERIMENT_S[0], fair)))
             if self.stops():
@@ -163,6 +172,21 @@ class ScriptExamination:
                 found = replace(found, verdict="unclear", answer=f"unclear: {DISTURBED}")
             self._outcomes.append(found)
             self._findings += result_of(item, found, seen)
+
+    def _trace_memory(self, process: ScriptProcess) -> None:
+        """Find the lines that allocate what makes memory grow, if it grows."""
+        with process.lock:
+            slope = slope_of(process.recording.learning)
+        seconds = min(TRACING_S, TRACED * self._left())
+        if slope is None or seconds < LEAST_TRACING_S or process.exit_code is not None:
+            return
+        self._report_progress("looking for memory that grows")
+        if process.switched("allocations", None, seconds) is None:
+            return
+        self._wait(process, lambda: False, seconds)
+        # Adding up what was allocated takes a while in the script.
+        process.switched("", None, seconds)
+        process.end_turns()
 
     def _observe(self, process: ScriptProcess) -> Observed:
         with process.lock:
@@ -212,7 +236,14 @@ class ScriptExamination:
             python=hello["python"],
             exit_code=process.exit_code,
             stopped=process.stopped,
-            counters=tuple(counters(seen, threads=process.threads, workers=process.workers)),
+            counters=tuple(
+                counters(
+                    seen,
+                    threads=process.threads,
+                    workers=process.workers,
+                    growth=memory_growth(costs),
+                )
+            ),
             warnings=tuple(suspicions(costs)),
             unseen=tuple(unseen(seen, recording, workers=process.workers)),
             start_s=None if first is None else first.end.wall_s - float(hello["t"]),

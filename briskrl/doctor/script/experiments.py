@@ -33,6 +33,8 @@ class ScriptExperiment:
     """Effect on learning; empty if there is none."""
     worth: float | None = WORTH
     """Gain from which it is a finding; None if it only answers a question."""
+    lasting: bool = False
+    """Whether the change may last beyond its turns."""
     by_wall: bool = False
     """Whether waiting for a core is part of the answer."""
     context: str = ""
@@ -118,6 +120,7 @@ def _torch(seen: Observed) -> Iterator[ScriptExperiment]:
         cause="denormals",
         change="torch.set_flush_denormal(True)",
         switch="denormals",
+        lasting=True,
         fix="torch.set_flush_denormal(True)  # right after `import torch`",
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from briskrl.doctor.report.records import Moment, PhaseRow, Speed
 from briskrl.doctor.script.phases import OTHER, Classified, PhaseMap
-from briskrl.doctor.script.recording import Recording, ScriptWindow, sum_samples
+from briskrl.doctor.script.recording import AllocatingLine, Recording, ScriptWindow, sum_samples
 
 MOMENTS = 120
 """Points of the charts over time, at most."""
@@ -26,12 +26,14 @@ class Observed:
         stacks: Their stacks with their phases, by number.
         ticks: Ticks by the number of the stack, in these windows.
         state: The last record with counters.
+        allocated: Lines whose memory stays, if it was traced.
     """
 
     windows: Sequence[ScriptWindow]
     stacks: Mapping[int, Classified]
     ticks: Counter[int]
     state: Mapping[str, object]
+    allocated: Sequence[AllocatingLine] = ()
 
     @property
     def total(self) -> int:
@@ -153,9 +155,19 @@ class Observed:
         per_call = self.state.get("hook_s")
         return self.calls * per_call / max(1e-9, self.own_s) if isinstance(per_call, float) else 0.0
 
+    def cpu_by_phase(self) -> dict[str, float]:
+        """CPU seconds of all threads by phase; empty if cores in use were not measured."""
+        found: Counter[str] = Counter()
+        for window in self.windows:
+            for key, cores in window.cores.items():
+                found[self.stacks[key].phase] += cores  # type: ignore[assignment]
+        total = found.total()
+        return {name: self.cpu_s * cores / total for name, cores in found.items()} if total else {}
+
     def phases(self) -> tuple[PhaseRow, ...]:
         """The cost of every phase, the largest first."""
         per_million = 1e6 / self.steps if self.steps else None
+        cpu = self.cpu_by_phase()
         return tuple(
             PhaseRow(
                 name=name,
@@ -163,7 +175,7 @@ class Observed:
                 wall_s=None
                 if per_million is None
                 else ticks / self.total * self.wall_s * per_million,
-                cpu_s=None,
+                cpu_s=None if per_million is None or not cpu else cpu.get(name, 0.0) * per_million,
                 calls=0,
                 p50_us=0.0,
                 p95_us=0.0,
@@ -217,4 +229,4 @@ def observe(recording: Recording, phases: PhaseMap) -> Observed:
     windows = recording.learning
     ticks = sum_samples(windows)
     stacks = phases.classify({key: recording.stacks[key] for key in ticks})
-    return Observed(windows, stacks, ticks, recording.state)
+    return Observed(windows, stacks, ticks, recording.state, tuple(recording.allocated))

@@ -21,9 +21,11 @@ import psutil
 
 from briskrl.core.errors import ConfigError
 from briskrl.doctor.script.command import Command
-from briskrl.doctor.script.recording import Recording
+from briskrl.doctor.script.cores_in_use import LOOK_S as LOOK_AT_CORES_S
+from briskrl.doctor.script.cores_in_use import CoresInUse
+from briskrl.doctor.script.recording import Mark, Recording
 from briskrl.doctor.watcher import watch_variables
-from briskrl.doctor.watcher.channel import CONTROL, PAGE, RECORDS
+from briskrl.doctor.watcher.channel import CONTROL, PAGE, RATES, RECORDS
 from briskrl.doctor.watcher.start import TICK_S
 
 READ_S = 0.1
@@ -66,6 +68,8 @@ class ScriptProcess:
         self._rest = b""
         self._changing = False
         self._quiet_until = 0.0
+        self._cores: CoresInUse | None = None
+        self._rates = [0, 0]
         self._done = Event()
         environment = {**os.environ, **(variables or {})}
         environment |= watch_variables(str(self._folder), environment)
@@ -110,6 +114,19 @@ class ScriptProcess:
         self._control[8 : 8 + len(text)] = text
         self._control[0] = self._sent % 256
         return self._sent
+
+    def switched(self, name: str, value: Any, seconds: float) -> Mark | None:
+        """Change a setting and wait until the script has; None if it does not in time."""
+        number, end = self.switch(name, value), perf_counter() + seconds
+        while perf_counter() < end:
+            with self.lock:
+                marks = self.recording.marks
+                found = next((mark for mark in reversed(marks) if mark.number == number), None)
+            if found is not None:
+                return found
+            if self.wait(0.01):
+                return None
+        return None
 
     def be_quiet(self, seconds: float) -> None:
         """Send no ticks for a while."""
@@ -164,7 +181,8 @@ class ScriptProcess:
         jitter = random.Random(0)
         while self._popen.poll() is None:
             # Even steps would always meet a loop at the same place.
-            self._done.wait(TICK_S * jitter.uniform(0.5, 1.5))
+            self._done.wait(TICK_S * jitter.uniform(0.5, 1.5) - LOOK_AT_CORES_S)
+            self._look_at_cores()
             now = perf_counter()
             if now > self._quiet_until:
                 self._send_tick()
@@ -176,6 +194,20 @@ class ScriptProcess:
                 next_look = now + LOOK_S
         self._read_records()
         self._done.set()
+
+    def _look_at_cores(self) -> None:
+        """Note for the watcher how many cores the script uses just before a tick."""
+        if self._cores is None:
+            self._done.wait(LOOK_AT_CORES_S)
+            return
+        self._cores.begin()
+        self._done.wait(LOOK_AT_CORES_S)
+        cores = self._cores.end()
+        if cores is not None:
+            self._rates[0] += round(1000 * cores)
+            self._rates[1] += 1
+            data = b"".join(number.to_bytes(8, "little") for number in self._rates)
+            self._control[RATES : RATES + 16] = data
 
     def _send_tick(self) -> None:
         hello = self.recording.hello
@@ -199,6 +231,8 @@ class ScriptProcess:
         with self.lock:
             for line in lines:
                 self.recording.take(json.loads(line), rss_mb=rss_mb, changed=self._changing)
+            if self._cores is None and self.recording.hello is not None:
+                self._cores = CoresInUse(self.recording.hello["hello"])
 
     def _rss_mb(self) -> float:
         """Memory of the script; the last known figure once it has ended."""

@@ -90,6 +90,8 @@ class ScriptWindow:
     rss_mb: float
     changed: bool
     """Whether an experiment was under way."""
+    cores: Mapping[int, float] = field(default_factory=dict)
+    """Cores in use at the ticks of a stack, added up."""
 
     @property
     def wall_s(self) -> float:
@@ -130,6 +132,18 @@ class Mark:
     """Why the change was impossible; empty if it was made."""
 
 
+@dataclass(frozen=True, slots=True)
+class AllocatingLine:
+    """A line of the user that has allocated memory which was still in use some seconds later."""
+
+    file: str
+    line: int
+    size: int
+    """Bytes."""
+    count: int
+    """Objects."""
+
+
 @dataclass(slots=True)
 class Recording:
     """Everything that the watcher has sent so far."""
@@ -143,9 +157,12 @@ class Recording:
     state: Mapping[str, Any] = field(default_factory=dict)
     """The last record with counters."""
     errors: list[str] = field(default_factory=list)
+    allocated: list[AllocatingLine] = field(default_factory=list)
+    """Lines whose memory stayed while it was traced, the largest first."""
     _codes: dict[int, Code] = field(default_factory=dict)
     _places: dict[tuple[int, int], Place] = field(default_factory=dict)
     _samples: dict[int, int] = field(default_factory=dict)
+    _cores: dict[int, float] = field(default_factory=dict)
     _last: Clocks | None = None
 
     def take(self, record: Mapping[str, Any], *, rss_mb: float, changed: bool) -> None:
@@ -159,8 +176,11 @@ class Recording:
         elif "key" in record:
             self.stacks.append(self._stack(record["k"]))
         elif "s" in record:
-            for number, weight in record["s"]:
+            for number, weight, cores in record["s"]:
                 self._samples[number] = self._samples.get(number, 0) + weight
+                self._cores[number] = self._cores.get(number, 0.0) + cores
+        elif "allocated" in record:
+            self.allocated = [AllocatingLine(*row) for row in record["allocated"]]
         elif "mark" in record:
             self._add_mark(record)
         elif "w" in record:
@@ -193,9 +213,9 @@ class Recording:
     def _add_window(self, record: Mapping[str, Any], rss_mb: float, changed: bool) -> None:
         now = _clocks(record)
         if self._last is not None:
-            window = ScriptWindow(self._last, now, self._samples, rss_mb, changed)
+            window = ScriptWindow(self._last, now, self._samples, rss_mb, changed, self._cores)
             self.windows.append(window)
-        self._last, self._samples = now, {}
+        self._last, self._samples, self._cores = now, {}, {}
         self.state = record
 
     def _add_event(self, record: Mapping[str, Any]) -> None:
@@ -210,7 +230,14 @@ class Recording:
     def _begin(self, record: Mapping[str, Any]) -> None:
         """A script begins; one that has replaced itself by another begins anew."""
         self.hello, self.has_ended, self.end_reason, self.state = record, False, "", {}
-        for known in (self.stacks, self.windows, self._codes, self._places, self._samples):
+        for known in (
+            self.stacks,
+            self.windows,
+            self._codes,
+            self._places,
+            self._samples,
+            self._cores,
+        ):
             known.clear()
         self._last = None
 

@@ -12,6 +12,9 @@ from briskrl.doctor.script.source import Sources, called_name
 LIBRARIES = (
     (r"/(gymnasium|gym|envpool|ale_py|mujoco|minigrid|minatar)/", "env"),
     (r"/torch/optim/lr_scheduler", ""),
+    (r"/torch/jit/(_trace|_recursive|frontend)|/torch/_dynamo/convert_frame", "compile"),
+    (r"/torch/_inductor/compile_fx|/jax/_src/(compiler|interpreters/mlir)", "compile"),
+    (r"/numba/core/compiler", "compile"),
     (r"/torch/optim/|/torch/autograd/graph|/torch/nn/utils/clip_grad|/torch/_tensor\.py", "torch"),
     (r"/torch/nn/modules/|/torch/nn/functional", "forward"),
     (r"/torch/utils/tensorboard/|/tensorboardX?/|/wandb/|/mlflow/|/logging/|/csv\.py", "log"),
@@ -78,7 +81,8 @@ def _is_env_class(cls: ast.ClassDef) -> bool:
     )
 
 
-def _is_buffer_class(cls: ast.ClassDef) -> bool:
+def is_buffer_class(cls: ast.ClassDef) -> bool:
+    """Whether a class looks like a replay buffer."""
     names = {item.name for item in cls.body if isinstance(item, ast.FunctionDef)}
     if names & AGENTS:
         return False
@@ -96,7 +100,7 @@ def function_tag(frame: Frame, sources: Sources) -> str:
         return ""
     if _is_env_class(cls) and name != "__init__":
         return "env"
-    if _is_buffer_class(cls):
+    if is_buffer_class(cls):
         if DRAWS.search(name) or name == "sample":
             return "sample"
         return "store" if ADDS.match(name) else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -21,6 +22,10 @@ UNWATCHED = "unwatched"
 """The setting that consists of sending no ticks."""
 FEWEST, MOST = 5, 24
 """Pairs of turns."""
+LEADING = 5
+"""Turns before the first change, for changes that may last."""
+LASTING = 1.15
+"""Gain since the first change from which it counts, as there are no pairs to rule out drift."""
 NARROW = 0.04
 """Relative half width of an interval that needs no more turns."""
 
@@ -45,6 +50,8 @@ class Alternation:
         process: The running script.
         name: Setting that the watcher knows.
         value: Its value.
+        lasting: The change may last beyond its turn, as a number that was flushed to zero stays
+            zero. Then turns before the first change are compared with the later ones, too.
         by_wall: Count wall time; otherwise the script's own time, without waiting for a core.
         stops: True ends it early.
     """
@@ -56,11 +63,15 @@ class Alternation:
         value: Any,
         *,
         by_wall: bool = False,
+        lasting: bool = False,
         stops: Callable[[], bool] = lambda: False,
     ) -> None:
         self._process = process
         self._setting = (name, value)
         self._by_wall = by_wall
+        self._lasting = lasting
+        self._before: list[float] = []
+        self._after: list[float] = []
         self._stops = stops
         self._logs: list[float] = []
         self._end = 0.0
@@ -78,6 +89,8 @@ class Alternation:
         mark = self._begin(changed=False)
         if mark is None:
             return Answer(None, 0, "the script took no steps")
+        if self._lasting:
+            mark = self._lead(mark)
         rates: list[float] = []
         changed = False
         # The order of each pair is reversed in the next: old new, new old, old new, ...
@@ -93,6 +106,8 @@ class Alternation:
             if after.why and following:
                 return Answer(None, 0, after.why)
             rates.append(self._rate(mark.begin, after.end))
+            if len(rates) > 1 or changed:
+                self._after.append(rates[-1])
             if len(rates) % 2 == 0:
                 pair = rates[-2:] if not changed_first(len(rates) // 2) else rates[-2:][::-1]
                 self._logs.append(log(max(pair[1], 1e-9) / max(pair[0], 1e-9)))
@@ -101,19 +116,33 @@ class Alternation:
                 break
         return self._answer(TOO_LONG)
 
+    def _lead(self, mark: Mark) -> Mark:
+        """Turns before the first change; returns the mark at their end."""
+        while len(self._before) < LEADING and perf_counter() < self._end:
+            self._process.wait(TURN_S)
+            after = self._begin(changed=False)
+            if after is None:
+                break
+            self._before.append(self._rate(mark.begin, after.end))
+            mark = after
+        return mark
+
+    def _since_the_change(self) -> Estimate | None:
+        """Speed of all turns after the first change over those before; None if unknown."""
+        if len(self._before) < LEADING:
+            return None
+        usual = median(self._before)
+        # The later half: numbers that fade or fill need some steps until they are gone.
+        late = self._after[len(self._after) // 2 :]
+        logs = [log(max(rate, 1e-9) / usual) for rate in late]
+        spread = [log(max(rate, 1e-9) / usual) for rate in self._before]
+        return estimate([after - before for after, before in zip(logs, spread, strict=False)])
+
     def _begin(self, *, changed: bool) -> Mark | None:
         """Ask for a turn and wait until it begins."""
         name, value = self._setting
-        number = self._process.switch(name if changed else "", value if changed else None)
-        while perf_counter() < self._end + LATE_S:
-            with self._process.lock:
-                marks = self._process.recording.marks
-                found = next((mark for mark in reversed(marks) if mark.number == number), None)
-            if found is not None:
-                return found
-            if self._process.wait(0.01):
-                return None
-        return None
+        seconds = self._end + LATE_S - perf_counter()
+        return self._process.switched(name if changed else "", value if changed else None, seconds)
 
     def _rate(self, begin: Clocks, end: Clocks) -> float:
         seconds = end.wall_s - begin.wall_s
@@ -129,6 +158,9 @@ class Alternation:
         found = estimate(self._logs)
         if found.pairs < 3:
             return Answer(None, found.pairs, why)
+        since = self._since_the_change()
+        if since is not None and since.low > max(LASTING, found.ratio):
+            found = since
         return Answer(Gain(found.ratio, found.low, found.high), found.pairs)
 
 

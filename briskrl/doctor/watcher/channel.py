@@ -14,6 +14,9 @@ from typing import Any
 
 RECORDS, CONTROL = "records.jsonl", "control"
 PAGE = 65536
+RATES = PAGE - 16
+"""Place in the page of two numbers of 8 bytes: cores in use, in thousandths, added up over all
+ticks for which they are known, and the number of these ticks."""
 LEAST_DESCRIPTOR = 200
 """Descriptors below belong to the script."""
 
@@ -34,6 +37,7 @@ class Channel:
         os.close(control)
         self.seen = self.control[0]
         """Number of the last command, modulo 256."""
+        self._rates = (0, 0)
 
     def send(self, lines: list[dict[str, Any]]) -> None:
         """Write records, in one call of the system; none are written after a failure."""
@@ -47,6 +51,18 @@ class Channel:
             written = 0
         if written < len(data):
             self._file = -1
+
+    def cores_in_use(self) -> float:
+        """Cores that the process has used at the ticks since the last call; -1 if unknown."""
+        page, before = self.control, self._rates
+        now = (
+            int.from_bytes(page[RATES : RATES + 8], "little"),
+            int.from_bytes(page[RATES + 8 : RATES + 16], "little"),
+        )
+        if now[1] <= before[1]:
+            return -1.0
+        self._rates = now
+        return (now[0] - before[0]) / (now[1] - before[1]) / 1000
 
     def receive(self) -> dict[str, Any]:
         """The command that has arrived; call only if `control[0]` differs from `seen`."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+UNSENT = ("gc_start", "step_thread", "update_thread")
+
 
 class Counts:
     """Counters since the start of the script."""
@@ -18,8 +20,10 @@ class Counts:
         "num_envs",
         "resets",
         "rounds",
+        "step_thread",
         "steps",
         "truncated",
+        "update_thread",
         "updates",
     )
 
@@ -42,7 +46,9 @@ class Counts:
         self.gc_s = 0.0
         self.gc_start = 0.0
         self.gc_times = 0
+        self.step_thread = self.update_thread = 0
+        """Threads of the last step and of the last update; 0 before the first."""
 
     def as_dict(self) -> dict[str, Any]:
         """All counters by name."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "gc_start"}
+        return {name: getattr(self, name) for name in self.__slots__ if name not in UNSENT}

@@ -7,6 +7,7 @@ There is no import hook: at every tick it is checked whether there are more modu
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from types import ModuleType
 from typing import Any
 
@@ -99,6 +100,7 @@ class Discovery:
 
         def count(*arguments: Any) -> None:
             counts.updates += 1
+            counts.update_thread = get_ident()
 
         register = getattr(optimizer, "register_optimizer_step_post_hook", None)
         if register is not None:  # torch 2.0 or newer.
@@ -116,6 +118,7 @@ def _patch_step(base: Any, counts: Counts) -> None:
     def counted(original: Any) -> Any:
         def step(*args: Any, **options: Any) -> Any:
             counts.updates += 1
+            counts.update_thread = get_ident()
             return original(*args, **options)
 
         return step

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
+from _thread import get_ident
 from contextlib import suppress
 from time import perf_counter
 from types import MethodType
@@ -59,7 +60,8 @@ class EnvSteps:
         self._counts = counts
         self._hooked: set[Any] = set()
         self._originals: list[tuple[Any, str, Any]] = []
-        self._inside = False
+        self._inside: set[int] = set()
+        """Threads that are in a step or a reset."""
         self.env_id = ""
         """Name of a registered environment that was stepped."""
         self.before_call: Callable[[], None] | None = None
@@ -123,13 +125,14 @@ class EnvSteps:
     def _reset(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def reset(*args: Any, **options: Any) -> Any:
-            if self._inside:
+            thread = get_ident()
+            if thread in self._inside:
                 return original(*args, **options)
-            self._inside = True
+            self._inside.add(thread)
             try:
                 result = original(*args, **options)
             finally:
-                self._inside = False
+                self._inside.discard(thread)
             self._counts.resets += 1
             return result
 
@@ -141,7 +144,8 @@ class EnvSteps:
         @functools.wraps(original)
         def step(*args: Any, **options: Any) -> Any:
             nonlocal inner, is_env
-            if self._inside:
+            thread = get_ident()
+            if thread in self._inside:
                 inner += 1
                 if inner == 1:
                     self._note_id(args[0])
@@ -150,12 +154,13 @@ class EnvSteps:
                 return original(*args, **options)
             if self.before_call is not None:
                 self.before_call()
-            self._inside = True
+            self._inside.add(thread)
             try:
                 result = original(*args, **options)
             finally:
-                self._inside = False
+                self._inside.discard(thread)
             if self._count(result):
+                self._counts.step_thread = thread
                 if not is_env:
                     self._note_id(args[0])
                 is_env = True

@@ -23,6 +23,8 @@ class ForwardPasses:
         """Times that a batch of so many rows was computed for learning."""
         self.without_grad: dict[int, int] = {}
         self.devices: dict[str, int] = {}
+        self.dtypes: dict[str, int] = {}
+        """Types of the numbers that networks learn with, by how often they were seen."""
         self.layers: dict[str, int] = {}
         """Sizes of linear layers that learn, as `4x64`, by how often they were seen."""
         self._register: Callable[..., Any] | None = None
@@ -63,6 +65,10 @@ class ForwardPasses:
         rows[size] = rows.get(size, 0) + 1
         device = str(getattr(inputs[0], "device", "?"))
         self.devices[device] = self.devices.get(device, 0) + 1
-        if rows is self.with_grad and type(module).__name__ == "Linear":
+        if rows is not self.with_grad:
+            return
+        dtype = str(getattr(inputs[0], "dtype", "?"))
+        self.dtypes[dtype] = self.dtypes.get(dtype, 0) + 1
+        if type(module).__name__ == "Linear":
             size_text = "%dx%d" % (module.in_features, module.out_features)  # noqa: UP031
             self.layers[size_text] = self.layers.get(size_text, 0) + 1

@@ -70,6 +70,8 @@ class Stacks:
 
     def __init__(self) -> None:
         self.counts: dict[Key, int] = {}
+        self.cores: dict[Key, float] = {}
+        """Cores in use at the ticks of a stack, added up."""
         self.grad_enabled: Callable[[], bool] | None = None
         """Tells whether torch records gradients; None before torch is imported."""
         self._numbers: dict[CodeType, int] = {}
@@ -81,10 +83,12 @@ class Stacks:
         self._here = os.path.dirname(os.path.abspath(__file__)) + os.sep
         self._sites = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 
-    def add(self, frame: FrameType | None, weight: int) -> None:
-        """Count a stack."""
+    def add(self, frame: FrameType | None, weight: int, cores: float = -1.0) -> None:
+        """Count a stack, and how many cores were in use; less than zero if that is unknown."""
         key = self._key(frame)
         self.counts[key] = self.counts.get(key, 0) + weight
+        if cores >= 0:
+            self.cores[key] = self.cores.get(key, 0.0) + weight * cores
 
     def _key(self, frame: FrameType | None) -> Key:
         numbers = self._numbers
@@ -128,6 +132,10 @@ class Stacks:
             return False
         return f"{os.sep}site-packages{os.sep}" not in name
 
+    def is_own_file(self, name: str) -> bool:
+        """Whether a file is the user's, not of a package."""
+        return self.is_loop_file(name) and not name.startswith((*self._sites, "<"))
+
     def _register(self, code: CodeType) -> int:
         number = len(self._numbers) + 1
         if not self.is_loop_file(code.co_filename):
@@ -146,14 +154,15 @@ class Stacks:
     def drain(self) -> list[dict[str, Any]]:
         """Records of new numbers, and of the stacks since the last call."""
         counts, self.counts = self.counts, {}
-        rows = []
+        cores, self.cores = self.cores, {}
+        rows: list[tuple[int, int, float]] = []
         for key, weight in counts.items():
             number = self._keys.get(key)
             if number is None:
                 number = self._keys[key] = len(self._keys)
                 self._describe_positions(key)
                 self._fresh.append({"key": number, "k": key})
-            rows.append((number, weight))
+            rows.append((number, weight, round(cores.get(key, 0.0), 3)))
         fresh, self._fresh = self._fresh, []
         return [*fresh, {"s": rows}] if rows else fresh
 

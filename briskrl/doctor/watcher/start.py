@@ -7,11 +7,14 @@ import gc
 import os
 import signal
 import sys
+import threading
+from _thread import get_ident
 from time import perf_counter
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from . import watch_variables
+from .allocations import Allocations
 from .channel import Channel
 from .clocks import read_clocks
 from .counts import Counts
@@ -20,6 +23,7 @@ from .env_steps import EnvSteps
 from .forward_passes import ForwardPasses
 from .patches import Patches
 from .stacks import Stacks
+from .thread_ticks import ThreadTicks
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -46,9 +50,12 @@ class Watcher:
         self._forward = ForwardPasses()
         self._env_steps = EnvSteps(self._counts)
         self._discovery = Discovery(self._counts, self._stacks, self._env_steps, self._forward)
-        self._turns = Turns(self._counts, self._env_steps, channel.send)
+        allocations = Allocations(self._stacks.is_own_file, channel.send)
+        self._turns = Turns(self._counts, self._env_steps, channel.send, allocations)
         self._patches = Patches()
+        self._thread_ticks = ThreadTicks(self._tick_in_thread, TICK_S)
         self._pid = os.getpid()
+        self._thread = get_ident()
         self._busy = self._is_to_end = False
         self._last = self._flushed = perf_counter()
         self._started_learning = False
@@ -61,12 +68,14 @@ class Watcher:
         signal.siginterrupt(signal.SIGPROF, False)
         gc.callbacks.append(self._see_collection)
         atexit.register(self.end)
+        self._patches.wrap(threading.Thread, "start", self._starting_thread)
         self._patches.wrap(os, "_exit", self._ending)
         self._patches.wrap(os, "execv", self._replacing)
         self._patches.wrap(os, "execve", self._replacing)
         self._patches.wrap(signal, "signal", self._watching_handlers)
         hello = {"hello": self._pid, "python": sys.version.split()[0], "exe": sys.executable}
         self._channel.send([{**hello, "argv": sys.argv, **read_clocks()}])
+        self._channel.cores_in_use()
 
     def end(self) -> None:
         """Ignore further ticks and write what is left."""
@@ -101,12 +110,44 @@ class Watcher:
         finally:
             self._busy = False
 
+    def _starting_thread(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """`Thread.start`: the loop may be in the new thread while the main thread waits for it."""
+
+        def start_thread(*args: Any, **options: Any) -> Any:
+            if os.getpid() == self._pid:
+                self._discovery.look()
+                self._thread_ticks.begin()
+            return original(*args, **options)
+
+        return start_thread
+
+    def _tick_in_thread(self) -> bool | None:
+        """A tick if the main thread waits for the loop; None when the watching is over."""
+        if os.getpid() != self._pid:
+            return None
+        if perf_counter() - self._last < 2 * TICK_S or self._busy:
+            return False
+        self._busy = True
+        try:
+            if self._counts.step_thread == 0:
+                self._discovery.look()
+                return False
+            if self._counts.step_thread != self._thread:
+                self._sample(None)
+                return True
+        except Exception as error:  # The script must not see an error of the watcher.
+            self._channel.send([{"error": repr(error)}])
+        finally:
+            self._busy = False
+        return False
+
     def _sample(self, frame: FrameType | None) -> None:
         now = perf_counter()
         # A call of C code that lasts longer than a tick gets the ticks that it missed.
         missed = (now - self._last) / TICK_S
         self._last = now
-        self._stacks.add(frame, 1 if missed < 2 else int(missed + 0.5))
+        weight = 1 if missed < 2 else int(missed + 0.5)
+        self._stacks.add(self._of_loop(frame), weight, self._channel.cores_in_use())
         self._discovery.look()
         if self._channel.control[0] != self._channel.seen:
             self._obey(self._channel.receive())
@@ -117,6 +158,13 @@ class Watcher:
             self._forward.look(now)
             self._flush(now)
         self._spent_s += perf_counter() - now
+
+    def _of_loop(self, frame: FrameType | None) -> FrameType | None:
+        """Where the loop is: in this thread, or in that which takes the environment steps."""
+        thread = self._counts.step_thread
+        if thread in (0, self._thread):
+            return frame
+        return sys._current_frames().get(thread, frame)
 
     def _obey(self, command: dict[str, Any]) -> None:
         if command["switch"] == "stop":
@@ -131,6 +179,12 @@ class Watcher:
         state["hook_s"] = self._hook_s
         state["rows"] = [self._forward.with_grad, self._forward.without_grad]
         state["devices"] = self._forward.devices
+        state["dtypes"] = self._forward.dtypes
+        counts = self._counts
+        state["elsewhere"] = {
+            "steps": counts.step_thread not in (0, self._thread),
+            "updates": counts.update_thread not in (0, counts.step_thread),
+        }
         state["layers"] = self._forward.layers
         state["env_id"] = self._env_steps.env_id
         state["versions"] = self._discovery.versions

@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any
 from .patches import Patches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     Undo = Callable[[], None]
 
 
 class Switches:
-    """At most one changed setting at a time."""
+    """At most one changed setting at a time.
 
-    def __init__(self) -> None:
+    Args:
+        others: Settings besides those of this module, by name.
+    """
+
+    def __init__(self, others: Mapping[str, Callable[[Any], list[Undo]]]) -> None:
         self._undo: list[Undo] = []
         self._known: dict[str, Callable[[Any], list[Undo]]] = {
             "unwatched": _nothing,
@@ -33,6 +37,7 @@ class Switches:
             "records": _deferred_records,
             "sleep": _no_sleep,
             "skip": _skip_calls,
+            **others,
         }
 
     def apply(self, name: str, value: Any) -> str:

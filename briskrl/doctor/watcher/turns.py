@@ -9,6 +9,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from .allocations import Allocations
 from .clocks import read_clocks
 from .counts import Counts
 from .env_steps import EnvSteps
@@ -28,6 +29,7 @@ class Turns:
         counts: Counters of the process.
         env_steps: Calls back before every step while a command waits.
         send: Writes records.
+        allocations: Traces memory while the setting of this name is on.
     """
 
     def __init__(
@@ -35,11 +37,12 @@ class Turns:
         counts: Counts,
         env_steps: EnvSteps,
         send: Callable[[list[dict[str, Any]]], None],
+        allocations: Allocations,
     ) -> None:
         self._counts = counts
         self._env_steps = env_steps
         self._send = send
-        self._switches = Switches()
+        self._switches = Switches({"allocations": allocations.trace})
         self._command: dict[str, Any] | None = None
         self._updates = -1
         self._since = 0.0

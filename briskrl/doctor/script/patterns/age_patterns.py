@@ -1,8 +1,7 @@
-"""What changes with the age of a run: costs and memory that grow, and a slow start."""
+"""What changes with the age of a run: costs that grow, and a slow start."""
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,24 +9,22 @@ from itertools import pairwise
 
 import numpy as np
 
-from briskrl.doctor.report.records import Finding, Gain
+from briskrl.doctor.report.records import Finding
 from briskrl.doctor.script.costs import Costs, Lines, without
 from briskrl.doctor.script.patterns import fixes
+from briskrl.doctor.script.patterns.kept_memory import LEAST_WINDOWS, leak_findings
 from briskrl.doctor.script.phases import is_own
 from briskrl.doctor.script.recording import Code, ScriptWindow, sum_samples
-from briskrl.doctor.script.source import called_name
 from briskrl.doctor.symptoms import P_VALUE, trend
 
 GROWTH, SHARE, TICKS = 1.5, 0.08, 40
 """Growth of a line's cost relative to the rest, share late in the run, and ticks to be certain."""
-LEAST_WINDOWS, PARTS = 12, 12
+PARTS = 12
 Line = tuple[Code, int]
 DOMINANT = 0.8
 """Share of a line in the time above which the rest is no baseline for it."""
 FILLING = ("store", "sample")
 """Phases whose cost may grow until a replay buffer is full."""
-LEAK_MB, BUFFERED_BYTES = 24.0, 3_000
-"""Growth of memory that counts, and bytes per transition that a replay buffer may take."""
 SLOW_START, LOST_S = 1.5, 0.7
 """Cost at the start over the usual cost, and seconds lost, from which a start is slow."""
 
@@ -37,7 +34,7 @@ def age_findings(costs: Costs) -> Iterator[Finding]:
     windows = [w for w in costs.seen.windows if w.steps and w.wall_s]
     learning = [window for window in windows if window.updates] or windows
     yield from _growing_lines(costs, learning)
-    yield from _leak(costs, learning)
+    yield from leak_findings(costs, learning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,50 +121,6 @@ def _part(costs: Costs, windows: Sequence[ScriptWindow]) -> _Part:
 def _relative(part: _Part, line: Line) -> float:
     """Cost of a line over that of the rest, which a busy machine slows down as much."""
     return part.ticks[line] / max(1, part.total - part.ticks[line])
-
-
-def _leak(costs: Costs, windows: Sequence[ScriptWindow]) -> Iterator[Finding]:
-    if len(windows) < LEAST_WINDOWS:
-        return
-    late = windows[len(windows) // 3 :]
-    at = np.array([window.end.wall_s for window in late])
-    size = np.array([window.rss_mb for window in late])
-    rate, p_value = trend(at, size)
-    grown, steps = size[-1] - size[0], late[-1].end.steps - late[0].begin.steps
-    per_step = grown * 2**20 / max(1, steps)
-    lines = _kept_graph(costs)
-    if p_value > P_VALUE or grown < LEAK_MB or (per_step < BUFFERED_BYTES and lines is None):
-        return
-    yield Finding(
-        cause="leak",
-        title=f"memory grows by {60 * rate:,.0f} MB per minute",
-        evidence=(f"{per_step:,.0f} bytes per transition, more than a replay buffer keeps",),
-        advice="append numbers instead of tensors: a tensor keeps everything that computed it"
-        if lines is not None
-        else "find out what is kept per step or episode; allocate buffers once",
-        gain=Gain(1.0, 1.0, 1.0),
-        basis="predicted",
-        location="" if lines is None else lines.location,
-        source="" if lines is None else costs.text(lines),
-        fix=fixes.DETACHED if lines is not None else fixes.RING,
-    )
-
-
-def _kept_graph(costs: Costs) -> Lines | None:
-    """A line that appends a tensor on which `backward` is called."""
-    for code in {item.site.code for item in costs.seen.stacks.values() if item.site is not None}:
-        body = costs.sources.of(code.file).body_of(code)
-        calls = [part for node in body for part in ast.walk(node) if isinstance(part, ast.Call)]
-        losses = {
-            called_name(call).removesuffix(".backward")
-            for call in calls
-            if called_name(call).endswith(".backward")
-        }
-        for call in calls:
-            is_append = called_name(call).endswith(".append") and call.args
-            if is_append and ast.unparse(call.args[0]) in losses:
-                return Lines(code, call.lineno, call.end_lineno or call.lineno)
-    return None
 
 
 def slow_start(windows: Sequence[ScriptWindow]) -> str:

@@ -65,6 +65,14 @@ MISPLACED = (
         kept=0.02,
     ),
     Misplaced(
+        re.compile(r"(^|\.)(Float|Long|Double|Int|Bool)?[Tt]ensor$"),
+        "list-tensor",
+        "making tensors of lists",
+        "collect rows in one array, and make one tensor of it",
+        fixes.ONE_ARRAY,
+        kept=0.1,
+    ),
+    Misplaced(
         re.compile(r"\.load_state_dict$"),
         "target-sync",
         "copying the target network",
@@ -73,10 +81,17 @@ MISPLACED = (
 )
 
 
+COMPILES = re.compile(
+    r"(^|\.)jit\.(trace|script|trace_module|freeze)$|^torch\.compile$|(^|\.)n?jit$"
+)
+"""Calls that compile."""
+
+
 def code_findings(costs: Costs) -> Iterator[Finding]:
     """Findings about code that is slow by itself."""
     yield from _slow_env(costs)
     yield from _made_envs(costs)
+    yield from _compiled(costs)
     for kind in MISPLACED:
         yield from _misplaced(costs, kind)
 
@@ -148,6 +163,32 @@ def _made_envs(costs: Costs) -> Iterator[Finding]:
     )
 
 
+def _compiled(costs: Costs) -> Iterator[Finding]:
+    """Networks or functions that are traced or compiled again and again, not only at first."""
+
+    def is_it(item: Classified) -> bool:
+        return item.phase == "compile" or _calls(item, costs, COMPILES)
+
+    share = costs.late_share(is_it)
+    lines = costs.hottest(is_it)
+    if share < SHARE or lines is None:
+        return
+    yield Finding(
+        cause="compile",
+        title=f"compiling takes {100 * share:.0f} % of the time, long after the start",
+        evidence=(
+            f"{1e6 * costs.seconds_per_call(share):,.0f} us per environment step; what was "
+            "compiled is thrown away, or every new shape or constant compiles it again",
+        ),
+        advice="compile once before the loop, and call the result with tensors of the same shapes",
+        gain=without(share, costs.seen.total),
+        basis="predicted",
+        location=lines.location,
+        source=costs.text(lines),
+        fix=fixes.COMPILED_ONCE,
+    )
+
+
 def _misplaced(costs: Costs, kind: Misplaced) -> Iterator[Finding]:
     def is_it(item: Classified) -> bool:
         return _calls(item, costs, kind.pattern)
@@ -179,7 +220,12 @@ def _calls(item: Classified, costs: Costs, pattern: re.Pattern[str]) -> bool:
 
 
 def _is_wrong_here(kind: Misplaced, costs: Costs, lines: Lines) -> bool:
-    """Joining arrays is wrong where the result replaces an argument: `x = cat([x, y])`."""
+    """Joining arrays is wrong where the result replaces an argument: `x = cat([x, y])`.
+
+    A tensor made of an array or of one number is cheap and fine; one made of a list is not.
+    """
+    if kind.cause == "list-tensor":
+        return _makes_tensors_of_lists(costs, lines)
     if kind.cause != "preallocation":
         return True
     for node in ast.walk(costs.sources.of(lines.code.file).tree):
@@ -191,3 +237,14 @@ def _is_wrong_here(kind: Misplaced, costs: Costs, lines: Lines) -> bool:
             ):
                 return True
     return False
+
+
+def _makes_tensors_of_lists(costs: Costs, lines: Lines) -> bool:
+    return any(
+        isinstance(node, ast.Call)
+        and lines.first <= node.lineno <= lines.last
+        and re.search(r"[Tt]ensor$", called_name(node)) is not None
+        and bool(node.args)
+        and isinstance(node.args[0], ast.ListComp | ast.GeneratorExp | ast.List | ast.Name)
+        for node in ast.walk(costs.sources.of(lines.code.file).tree)
+    )

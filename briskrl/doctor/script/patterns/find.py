@@ -12,7 +12,9 @@ from briskrl.doctor.script.patterns.age_patterns import age_findings
 from briskrl.doctor.script.patterns.code_patterns import code_findings
 from briskrl.doctor.script.patterns.learning_patterns import learning_findings
 from briskrl.doctor.script.patterns.memory_patterns import memory_findings
+from briskrl.doctor.script.patterns.precision_patterns import precision_findings
 from briskrl.doctor.script.patterns.record_patterns import record_findings
+from briskrl.doctor.script.patterns.worker_patterns import worker_findings
 
 WORTH = 1.08
 """Gain below which a pattern is not worth a change."""
@@ -27,6 +29,8 @@ def find_patterns(costs: Costs) -> list[Finding]:
         *learning_findings(costs),
         *record_findings(costs),
         *code_findings(costs),
+        *precision_findings(costs),
+        *worker_findings(costs),
         *age_findings(costs),
     ]
     return [item for item in found if item.gain.factor >= WORTH or item.cause in NO_GAIN]

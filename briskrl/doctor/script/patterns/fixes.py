@@ -34,7 +34,7 @@ obs, _ = envs.reset()
 actions = policy(torch.as_tensor(obs)).argmax(1).numpy()  # one forward pass for all
 obs, rewards, terminated, truncated, _ = envs.step(actions)"""
 LARGER_BATCHES = """\
-batch_size, updates = 8 * batch_size, updates // 8  # the same samples in fewer calls"""
+batch_size, updates = {times} * batch_size, updates // {times}  # the same samples, fewer calls"""
 CACHED = """\
 @functools.cache  # if the result depends on the arguments alone
 def features(cell): ...
@@ -44,7 +44,19 @@ RUNNING_MEAN = """\
 self.count += 1
 self.mean += (value - self.mean) / self.count  # instead of a mean over the whole history"""
 DETACHED = """\
-losses.append(loss.item())  # a number; the tensor keeps its whole graph alive"""
+losses.append(loss.item())  # a number; the tensor keeps its whole graph alive
+total_loss += loss.item()"""
+COMPILED_ONCE = """\
+fast = torch.compile(network)  # once, before the loop; the same for torch.jit.trace
+for step in range(total_steps):
+    actions = fast(obs)"""
+SINGLE_PRECISION = """\
+torch.set_default_dtype(torch.float32)  # the default
+obs = torch.as_tensor(obs, dtype=torch.float32)  # NumPy computes in float64"""
+IN_PROCESS = """\
+envs = gymnasium.make_vec(name, num_envs, vectorization_mode="sync")  # or SyncVectorEnv"""
+ONE_ARRAY = """\
+obs = torch.as_tensor(np.asarray(rows, dtype=np.float32))  # one array, one copy; or keep arrays"""
 RING = """\
 buffer = np.zeros((capacity, size), np.float32)  # once
 buffer[position % capacity] = row

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from briskrl.doctor.report.records import Finding
 from briskrl.doctor.script.costs import Costs, without
+from briskrl.doctor.script.network_costs import layers_of, update_s
+from briskrl.doctor.script.observed import Observed
 from briskrl.doctor.script.patterns import fixes
 
 SHARE, ACTING = 0.3, 0.3
@@ -15,6 +17,9 @@ MANY, OFTEN = 2.0, 8.0
 off-policy: those that learn from each rollout once need all of their updates."""
 SMALL, SERIES = 16, 8.0
 """Rows of a small minibatch, and updates in a row from which larger ones are advised."""
+LARGE, GROWN = 256, 8
+"""Rows of a usual minibatch of rollouts; elsewhere minibatches of so many times the size are
+advised."""
 FEW, ENOUGH = 4, 16
 """Environments that are few, and those that are advised."""
 
@@ -57,21 +62,30 @@ def _small_batches(costs: Costs) -> Iterator[Finding]:
     if rows is None or rows > SMALL or share < SHARE or seen.updates_per_round < SERIES:
         return
     lines = costs.loop_around(lambda item: item.phase == "update")
-    # A minibatch this small costs about as much as one of eight times the size.
+    is_rollout = seen.calls_per_round > OFTEN and seen.updates_per_round * rows >= LARGE
+    times = LARGE // rows if is_rollout else GROWN
+    dearer = _cost_of_larger(seen, rows, times * rows)
     yield Finding(
         cause="small-batch",
         title=f"minibatches of {rows} are too small to be efficient",
         evidence=(
-            f"{seen.updates_per_round:.3g} updates in a row, {100 * share:.0f} % of the time",
+            f"{seen.updates_per_round:.3g} updates in a row, {100 * share:.0f} % of the time; one "
+            f"with {times * rows} rows costs {dearer:.2f} times as much here",
         ),
-        advice="larger minibatches and as many times fewer updates",
-        gain=without(share * 7 / 8 * 0.9, seen.total),
+        advice=f"minibatches of {times * rows} and {times} times fewer updates",
+        gain=without(share * (1 - dearer / times), seen.total),
         basis="predicted",
         alters_learning="fewer, larger updates: the learning rate may need to grow with them",
         location="" if lines is None else lines.location,
         source="" if lines is None else costs.text(lines),
-        fix=fixes.LARGER_BATCHES,
+        fix=fixes.LARGER_BATCHES.format(times=times),
     )
+
+
+def _cost_of_larger(seen: Observed, rows: int, more: int) -> float:
+    """Cost of an update with more rows over that of one with few, for networks of this size."""
+    layers = layers_of(seen)
+    return max(1.0, update_s(layers, more) / update_s(layers, rows)) if layers else 1.0
 
 
 def _few_envs(costs: Costs) -> Iterator[Finding]:

@@ -107,23 +107,36 @@ def _is_about_target(source: Source, test: ast.Compare) -> bool:
 
 def _time_limits(source: Source) -> Iterator[str]:
     """`done = terminated or truncated` that is stored as the end of an episode."""
-    joined = {}
+    joined = {
+        dotted(node.targets[0])
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Assign) and _joins_ends(node.value)
+    }
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Assign) and isinstance(
-            node.value, ast.BoolOp | ast.BinOp | ast.Call
-        ):
-            text = ast.unparse(node.value)
-            if TRUNCATED.search(text) and TERMINATED.search(text):
-                joined[dotted(node.targets[0])] = node
-    for node in ast.walk(source.tree):
-        if not isinstance(node, ast.Call) or not _stores(node):
+        if not isinstance(node, ast.Call) or not _stores(node) or _keeps_infos(node):
             continue
-        names = {dotted(arg) for arg in node.args if isinstance(arg, ast.Name | ast.Attribute)}
-        for name in sorted(names & set(joined)):
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        parts = [part for arg in arguments for part in ast.walk(arg)]
+        names = {dotted(part) for part in parts if isinstance(part, ast.Name | ast.Attribute)}
+        at_once = [ast.unparse(arg) for arg in arguments if _joins_ends(arg)]
+        for name in [*sorted(names & joined), *at_once]:
             yield (
                 f"{_at(source, node)}: {name} is also true when a time limit ends the episode; "
                 "store only `terminated`, because after a time limit there is future reward"
             )
+
+
+def _joins_ends(value: ast.expr) -> bool:
+    """Whether a value is true at both kinds of ends: `terminated or truncated`, in any form."""
+    if isinstance(value, ast.Tuple | ast.List | ast.Dict | ast.Name | ast.Attribute):
+        return False
+    names = [dotted(part) for part in ast.walk(value) if isinstance(part, ast.Name | ast.Attribute)]
+    return any(map(TRUNCATED.search, names)) and any(map(TERMINATED.search, names))
+
+
+def _keeps_infos(call: ast.Call) -> bool:
+    """Whether the infos are stored too, from which a buffer may learn about time limits."""
+    return any(re.fullmatch(r"infos?", dotted(arg)) for arg in call.args)
 
 
 def _stores(call: ast.Call) -> bool:
