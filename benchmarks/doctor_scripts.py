@@ -50,6 +50,7 @@ SHORT_STEPS = 600
 LIMIT_S = 1200.0
 """Limit of any run."""
 
+SETS = ("first", "second", "third", "healthy", "legacy")
 Clock = Literal["cpu", "wall"]
 Rank = Literal["first", "any"]
 Examined = dict[tuple[str, ...], dict[str, Any]]
@@ -365,7 +366,9 @@ def _parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--set", choices=["first", "second", "healthy", "legacy"], default="first")
+    parser.add_argument(
+        "--set", choices=["first", "second", "third", "healthy", "legacy"], default="first"
+    )
     parser.add_argument("--only", nargs="*", default=[], help="scripts, without .py")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds per examination")
     parser.add_argument("--rounds", type=int, default=2, help="pairs of separate runs; 0 for none")

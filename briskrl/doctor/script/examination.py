@@ -40,7 +40,7 @@ RESERVE_S = 2.5
 """Seconds of the budget that are kept for ending the script and writing the report."""
 TRYING = 0.5
 """Share of the budget for runs of the whole script, if any were asked for."""
-TRACING_S, LEAST_TRACING_S, TRACED = 6.0, 1.0, 0.4
+TRACING_S, LEAST_TRACING_S, TRACED = 5.0, 0.7, 0.25
 """Longest and shortest time for tracing memory, and its largest share of the time that is left."""
 NARROW = 1.5
 """Largest ratio of the ends of an interval for the cost of watching."""
@@ -108,8 +108,10 @@ class ScriptExamination:
         self._report_progress("observing")
         began, seconds = perf_counter(), max(LEAST_OBSERVED_S, OBSERVE_SHARE * self.budget_s)
         self._wait(process, lambda: perf_counter() - began > seconds, self._left())
-        self._experiment(process)
         self._trace_memory(process)
+        self._experiment(process)
+        if not process.recording.allocated:
+            self._trace_memory(process)
         self._report_progress("observing its age")
         self._wait(process, lambda: False, self._left())
 

@@ -5,7 +5,9 @@ import pytest
 from benchmarks.doctor_scripts import Case, Place, read_place, read_set, table
 
 
-@pytest.mark.parametrize(("name", "count"), [("first", 12), ("second", 12), ("legacy", 4)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("first", 12), ("second", 12), ("third", 12), ("legacy", 4)]
+)
 def test_every_fault_has_a_place_or_a_warning(name, count):
     cases = read_set(name)
     assert len(cases) == count
@@ -13,8 +15,8 @@ def test_every_fault_has_a_place_or_a_warning(name, count):
 
 
 def test_sets_share_no_script():
-    names = [case.script.name for name in ("first", "second") for case in read_set(name)]
-    assert len(set(names)) == 24
+    names = [case.script.name for name in ("first", "second", "third") for case in read_set(name)]
+    assert len(set(names)) == 36
     assert len(read_set("healthy")) == 7
 
 

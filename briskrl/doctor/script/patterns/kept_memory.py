@@ -39,7 +39,8 @@ class Slope:
 
 
 def slope_of(windows: Sequence[ScriptWindow]) -> Slope | None:
-    """How fast memory rises; None if it does not. The first third of the windows is left out."""
+    """How fast memory rises while steps are taken, without the first third; None if it does not."""
+    windows = [window for window in windows if window.steps]
     if len(windows) < LEAST_WINDOWS:
         return None
     late = windows[len(windows) // 3 :]

@@ -1,0 +1,72 @@
+"""Scripts that learn with torch and are slow or wrong in ways that need its counters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doctor.script.examine_command import examine
+from tests.doctor.script.test_patterns import line_of
+from tests.doctor.script.watched_scripts import write
+
+TRAINING = """
+import sys, time
+import torch
+
+torch.set_num_threads(1)
+{setup}
+net = torch.nn.Sequential(torch.nn.Linear(8, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256))
+optimizer = torch.optim.Adam(net.parameters())
+world, total_loss, network = World(), 0.0, net
+batch = torch.ones(512, 8)
+end = time.time() + float(sys.argv[1])
+while time.time() < end:
+    obs, reward, done = world.step(1)
+    {acting}
+    for _ in range({updates}):
+        loss = net(batch).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {after}
+"""
+TRACED = {
+    "acting": "network = torch.jit.trace(net, torch.zeros(1, 8), check_trace=False)  # found here",
+    "updates": "int(done)",
+}
+DOUBLE = {"setup": "torch.set_default_dtype(torch.float64)  # found here"}
+SUMMED = {"after": "total_loss = total_loss + 0.0; total_loss += loss  # found here"}
+
+
+def examined(folder: Path, parts: dict[str, str], budget: float) -> dict[str, Any]:
+    """The report of a small training with some parts filled in."""
+    usual = {"setup": "", "acting": "", "updates": "1", "after": ""}
+    write(folder, TRAINING.format(**{**usual, **parts}))
+    report, done = examine("python", "train.py", 100, cwd=folder, budget=budget)
+    assert done.returncode == 0, done.stderr
+    return report
+
+
+@pytest.mark.parametrize(
+    ("parts", "cause"),
+    [(TRACED, "compile"), (DOUBLE, "dtype")],
+    ids=["traced at every step", "double precision"],
+)
+def test_the_cause_is_named_with_its_place(
+    tmp_path: Path, parts: dict[str, str], cause: str
+) -> None:
+    report = examined(tmp_path, parts, budget=15)
+    found = {finding["cause"]: finding for finding in report["findings"]}
+    assert cause in found, report["findings"]
+    assert found[cause]["location"] == f"train.py:{line_of(tmp_path, 'found here')}"
+    assert found[cause]["gain"]["factor"] > 1.08
+    assert found[cause]["fix"]
+
+
+def test_a_sum_of_losses_with_their_graphs_is_a_leak(tmp_path: Path) -> None:
+    report = examined(tmp_path, SUMMED, budget=20)
+    found = {finding["cause"]: finding for finding in report["findings"]}
+    assert found["leak"]["location"] == f"train.py:{line_of(tmp_path, 'found here')}"
+    assert "loss.item()" in found["leak"]["fix"]
