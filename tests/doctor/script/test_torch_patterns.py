@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.doctor.script.test_patterns import line_of
 from tests.doctor.script.watched_scripts import write
 
 TRAINING = """
-import sys, time
+import sys
 import torch
 
 torch.set_num_threads(1)
@@ -20,15 +21,14 @@ torch.set_num_threads(1)
 net = torch.nn.Sequential(torch.nn.Linear(8, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256))
 optimizer = torch.optim.Adam(net.parameters())
 world, total_loss, network = World(), 0.0, net
-batch = torch.ones(512, 8)
-end = time.time() + float(sys.argv[1])
-while time.time() < end:
+batch = torch.ones({rows}, 8)
+for _ in range(int(sys.argv[1])):
     obs, reward, done = world.step(1)
     {acting}
     for _ in range({updates}):
         loss = net(batch).square().mean()
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward({backward})
         optimizer.step()
         {after}
 """
@@ -37,14 +37,18 @@ TRACED = {
     "updates": "int(done)",
 }
 DOUBLE = {"setup": "torch.set_default_dtype(torch.float64)  # found here"}
-SUMMED = {"after": "total_loss = total_loss + 0.0; total_loss += loss  # found here"}
+SUMMED = {
+    "after": "total_loss += loss  # found here",
+    "backward": "retain_graph=True",
+    "rows": "64",
+}
 
 
-def examined(folder: Path, parts: dict[str, str], budget: float) -> dict[str, Any]:
-    """The report of a small training with some parts filled in."""
-    usual = {"setup": "", "acting": "", "updates": "1", "after": ""}
+def examined(folder: Path, parts: dict[str, str], steps: int) -> dict[str, Any]:
+    """The report of a small training with some parts filled in, which ends by itself."""
+    usual = {"setup": "", "acting": "", "updates": "1", "after": "", "backward": "", "rows": "512"}
     write(folder, TRAINING.format(**{**usual, **parts}))
-    report, done = examine("python", "train.py", 100, cwd=folder, budget=budget)
+    report, done = examine(sys.executable, "train.py", steps, cwd=folder, budget=100)
     assert done.returncode == 0, done.stderr
     return report
 
@@ -57,7 +61,7 @@ def examined(folder: Path, parts: dict[str, str], budget: float) -> dict[str, An
 def test_the_cause_is_named_with_its_place(
     tmp_path: Path, parts: dict[str, str], cause: str
 ) -> None:
-    report = examined(tmp_path, parts, budget=15)
+    report = examined(tmp_path, parts, steps=500)
     found = {finding["cause"]: finding for finding in report["findings"]}
     assert cause in found, report["findings"]
     assert found[cause]["location"] == f"train.py:{line_of(tmp_path, 'found here')}"
@@ -66,7 +70,7 @@ def test_the_cause_is_named_with_its_place(
 
 
 def test_a_sum_of_losses_with_their_graphs_is_a_leak(tmp_path: Path) -> None:
-    report = examined(tmp_path, SUMMED, budget=20)
+    report = examined(tmp_path, SUMMED, steps=2000)
     found = {finding["cause"]: finding for finding in report["findings"]}
     assert found["leak"]["location"] == f"train.py:{line_of(tmp_path, 'found here')}"
     assert "loss.item()" in found["leak"]["fix"]
