@@ -43,6 +43,9 @@ class AlgoEntry:
     round_steps: str | None = None
     """The setting that says how many steps every environment takes between updates, if there is
     one."""
+    divide: str | None = None
+    """Address of the function divide(states, replicas, seed) that divides the saved states of the
+    replicas of a run among another number of them; None if there are no replicas."""
 
     def algo_defaults(self, *, in_python: bool) -> dict[str, object]:
         """Settings of the algorithm that the preset changes."""
@@ -100,6 +103,7 @@ for _name, _preset in DQN_PRESETS.items():
             preset=_preset,
             run_preset={"num_envs": 16},
             round_steps="update_every",
+            divide="briskrl.algos.dqn.division:divide_states",
         ),
     )
 
@@ -138,5 +142,6 @@ for _name, _preset in PPO_PRESETS.items():
             python_preset=PPO_IN_PYTHON if _name == "ppo" else {},
             python_run_preset={"num_envs": 16} if _name == "ppo" else {},
             round_steps="update_steps",
+            divide="briskrl.algos.ppo.division:divide_states",
         ),
     )

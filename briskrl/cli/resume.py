@@ -17,15 +17,16 @@ examples:
   brisk resume runs/NAME --steps 8e6     train longer than planned
   brisk resume runs/NAME --engine torch  continue on the other engine
   brisk resume runs/NAME --executor ray  continue a run with replicas on Ray
+  brisk resume runs/NAME --replicas 4    continue in four processes; 1 for a single one
 
-A resumed run is bit-identical to one that was never stopped, if the engine stays the same and the
-environment can save its state."""
+A resumed run is bit-identical to one that was never stopped, if engine and replicas stay the same
+and the environment can save its state."""
 
 
 def run(argv: list[str]) -> int:
     """Continue a run."""
     parser = Parser("brisk resume", "Continue a run from its newest valid checkpoint.", EXAMPLES)
-    parser.usage = "brisk resume RUN [--steps INT] [--lr FLOAT] [--engine NAME] [--trust] [--json]"
+    parser.usage = "brisk resume RUN [--steps INT] [--lr FLOAT] [--engine NAME] [--replicas INT]"
     parser.add_argument("RUN", help="run folder, or its name under runs/")
     parser.add_argument(
         "--steps", metavar="INT", help="new total of transitions; default: as before"
@@ -39,6 +40,13 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "--lr", metavar="FLOAT", help="learning rate from now on; default: as before"
     )
+    parser.add_argument(
+        "--replicas",
+        metavar="INT",
+        help="processes that train together from now on; default: as before. They share "
+        "environments and memory anew, and nothing is lost. The same change at the same step gives "
+        "the same bits",
+    )
     parser.add_argument("--trust", action="store_true", help=TRUST)
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     add_final_episodes(parser)
@@ -48,7 +56,8 @@ def run(argv: list[str]) -> int:
     args = parser.parse(argv)
     given = flag_layer(args, {"executor": ExecutorConfig}).table("executor")
     folder = find_run(args.RUN)
-    steps = None if args.steps is None else _steps(args.steps)
+    steps = None if args.steps is None else _of_run("steps", args.steps)
+    replicas = None if args.replicas is None else _of_run("replicas", args.replicas)
     changes = {} if args.lr is None else {"lr": parse_value(args.lr, float)}
     if given:
         if changes:
@@ -62,6 +71,7 @@ def run(argv: list[str]) -> int:
                 settings,
                 steps=steps,
                 engine=args.engine,
+                replicas=replicas,
                 trust=args.trust,
                 reporter=reporter,
             ),
@@ -76,6 +86,7 @@ def run(argv: list[str]) -> int:
             steps=steps,
             engine=args.engine,
             algo_config=changes,
+            replicas=replicas,
             trust=args.trust,
             reporter=reporter,
         ),
@@ -84,6 +95,8 @@ def run(argv: list[str]) -> int:
     )
 
 
-def _steps(text: str) -> int | None:
-    value = parse_value(text, field_hints(TrainConfig)["steps"])
-    return build(TrainConfig, {"steps": Setting(value, "--steps")}).steps
+def _of_run(name: str, text: str) -> int:
+    """A number that a setting of the run can have."""
+    value = parse_value(text, field_hints(TrainConfig)[name])
+    found: int = getattr(build(TrainConfig, {name: Setting(value, f"--{name}")}), name)
+    return found

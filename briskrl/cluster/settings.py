@@ -40,14 +40,23 @@ class ExecutorConfig:
     gpus_per_job: Annotated[float, Meta(ge=0, le=64)] = 0.0
     """GPUs for each job, or a share of one, such as 0.5."""
 
+    min_replicas: Annotated[int, Meta(ge=1, le=256)] | None = None
+    """Replicas of a run on Ray that are enough to go on with, if lost ones find no room within a
+    minute; by default the run waits for room."""
+
     def check(self) -> list[str]:
         """Problems with combinations of settings, one sentence each."""
-        if self.address is not None and self.executor != "ray":
-            return [f"address {self.address!r} is for executor = ray."]
-        return []
+        if self.executor == "ray":
+            return []
+        wrong = []
+        if self.address is not None:
+            wrong.append(f"address {self.address!r} is for executor = ray.")
+        if self.min_replicas is not None:
+            wrong.append("min_replicas is for executor = ray, which can lose machines.")
+        return wrong
 
 
-FOR_REPLICAS = ("executor", "address", "retries", "job_timeout")
+FOR_REPLICAS = ("executor", "address", "retries", "job_timeout", "min_replicas")
 """Settings that the replicas of one run have, too."""
 
 
@@ -77,6 +86,10 @@ def open_executor(settings: ExecutorConfig, folder: Path, *, cpus_per_job: int =
     Raises:
         BriskError: It cannot be opened, for example because an extra is missing.
     """
+    if settings.min_replicas is not None:
+        raise ConfigError(
+            "--min-replicas is for the replicas of one run (--replicas), not for many runs."
+        )
     if settings.executor == "ray":
         ray: type = load_object("briskrl.cluster.ray.executor:RayExecutor")
         on_cluster: Executor = ray(settings, folder, cpus_per_job=cpus_per_job)

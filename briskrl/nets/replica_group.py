@@ -43,4 +43,9 @@ class ReplicaGroup(Protocol):
 
 def own_stream(name: str, group: ReplicaGroup | None) -> str:
     """Name of a random stream that every replica has for itself; that of a single process first."""
-    return name if group is None or group.rank == 0 else f"{name} of replica {group.rank}"
+    return stream_of(name, 0 if group is None else group.rank)
+
+
+def stream_of(name: str, rank: int) -> str:
+    """Name of the random stream that the replica of this number has for itself."""
+    return f"{name} of replica {rank}" if rank else name

@@ -104,7 +104,7 @@ class TrainConfig:
     RESUME_MAY_CHANGE: ClassVar[frozenset[str]] = frozenset(
         {
             *("steps", "episodes", "max_episodes"),
-            *("threads", "device", "engine", "compile", "warmup"),
+            *("threads", "replicas", "device", "engine", "compile", "warmup"),
             *("run_dir", "checkpoint_steps", "checkpoint_seconds", "keep_checkpoints"),
             *("log_seconds", "tensorboard", "log", "tags", "zoo"),
             *("eval_every", "eval_episodes", "stop_at"),
@@ -133,7 +133,7 @@ class TrainConfig:
     number, but not on how the threads are scheduled."""
     replicas: Annotated[int, Meta(ge=1, le=256)] = 1
     """Processes that train one network together, each with an equal part of the environments; they
-    average the gradients of every minibatch. A run keeps its number of replicas."""
+    average the gradients of every minibatch. Results depend on this number."""
     overlap: bool = False
     """Collect and learn at the same time, in two threads; updates lag one iteration behind. For
     algorithms with a replay buffer, on the fused engine."""

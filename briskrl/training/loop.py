@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from briskrl.core.config import to_toml
+from briskrl.core.config import config_error, to_toml
 from briskrl.core.errors import ConfigError, DivergedError, RunFolderError, StorageError
 from briskrl.core.exit_watch import nothing_to_lose
 from briskrl.core.registry import load_object
@@ -28,6 +28,7 @@ from briskrl.training.hooks import (
 )
 from briskrl.training.pretrain import Pretrainer, pretrain
 from briskrl.training.recorder import RunRecorder
+from briskrl.training.replicas.resize import resize
 from briskrl.training.reporter import Reporter, RunResult, SilentReporter, StopReason
 from briskrl.training.resolve import complete, load_run_config
 from briskrl.training.sinks.factory import check_sinks
@@ -116,6 +117,7 @@ def resume(
     steps: int | None = None,
     engine: Literal["auto", "fused", "torch"] | None = None,
     algo_config: Mapping[str, Any] | None = None,
+    replicas: int | None = None,
     trust: bool = False,
     reporter: Reporter | None = None,
     hooks: Sequence[Hook] = (),
@@ -129,6 +131,7 @@ def resume(
         engine: The engine to continue with; switching engines changes the rounding.
         algo_config: Settings of the algorithm that change from now on: those that do not decide
             what is saved, such as {"lr": 1e-4}. meta.json records them.
+        replicas: Processes to continue with; the result differs from that of the number before.
         trust: Import the modules that the run names even if other users can change its folder.
         reporter: Receives progress.
         hooks: Called between iterations, after the built-in ones.
@@ -139,13 +142,19 @@ def resume(
             that does not fit the saved state, or it names modules and is not trusted.
         StorageError: The run folder cannot be written at the beginning or at the end.
     """
-    with opened_run(run_dir, steps=steps, engine=engine, trust=trust) as (folder, config):
+    with opened_run(run_dir, steps=steps, engine=engine, replicas=replicas, trust=trust) as (
+        folder,
+        config,
+    ):
         config = with_changes(config, algo_config or {})
         if config.replicas > 1:
             _check_own_envs(env)
             return _replicas("resume")(config, folder, reporter=reporter, hooks=hooks)
         note = (reporter or SilentReporter()).on_note
         with closing(Trainer(config, _given(env, config), note)) as trainer:
+            # The trainer has reported all errors in the config before anything is written.
+            if changed := resize(folder, config):
+                note(changed)
             return run_trainer(trainer, folder, reporter or SilentReporter(), hooks, resumed=True)
 
 
@@ -155,6 +164,7 @@ def opened_run(
     *,
     steps: int | None = None,
     engine: Literal["auto", "fused", "torch"] | None = None,
+    replicas: int | None = None,
     trust: bool = False,
 ) -> Iterator[tuple[RunDir, TrainConfig]]:
     """The folder of a run, locked while entered, and the settings to continue it; see `resume`."""
@@ -169,6 +179,10 @@ def opened_run(
             config = replace(config, steps=steps)
         if engine is not None:
             config = replace(config, engine=engine)
+        if replicas is not None:
+            config = replace(config, replicas=replicas)
+            if problems := config.check():
+                raise config_error(problems)
         yield folder, config
 
 

@@ -54,7 +54,7 @@ SKIPPED = {
     "own-algorithm.md": 1,
     "own-script.md": 2,
     "quickstart.md": 2,
-    "replicas.md": 1,
+    "replicas.md": 2,
     "stable-baselines3.md": 1,
     "update-ratio.md": 2,
 }

@@ -38,7 +38,8 @@ def part_of(config: DQNConfig, replicas: int) -> DQNConfig:
     return replace(
         config,
         batch_size=config.batch_size // replicas,
-        buffer_size=config.buffer_size // replicas,
+        # Rounded up, so that memories have as many rows with any number of replicas.
+        buffer_size=-(-config.buffer_size // replicas),
         priority_beta_steps=max(1, config.priority_beta_steps // replicas),
     )
 

@@ -29,6 +29,8 @@ Ends = tuple[float | Literal["auto"], float | Literal["auto"]]
 
 RANGE = "range.ends"
 """Name of the ends of the range among the arrays of a policy."""
+REWARDS = "range.rewards"
+"""Name of what is known of the rewards, among the arrays of the optimizer."""
 START = (-1.0, 1.0)
 """The range until a reward other than 0 has been seen."""
 MARGIN = 0.25
@@ -78,7 +80,7 @@ class ValueRange:
     def widen(self) -> bool:
         """Widen the range to what the rewards so far need; returns whether it has changed."""
         if self._group is not None:
-            self._rewards = _of_all(self._group.gather(self._rewards))
+            self._rewards = of_all(self._group.gather(self._rewards))
         rewards = self._rewards
         low = rewards[LOWEST] + rewards[LOSS] * self._horizon
         high = rewards[HIGHEST] + rewards[GAIN] * self._horizon
@@ -113,7 +115,7 @@ class ValueRange:
 
     def rewards(self) -> dict[str, Array]:
         """A copy of what is known of the rewards."""
-        return {"range.rewards": self._rewards.copy()}
+        return {REWARDS: self._rewards.copy()}
 
     def load(self, used: dict[str, Array], rewards: dict[str, Array]) -> None:
         """Restore what `used` and `rewards` returned.
@@ -122,12 +124,12 @@ class ValueRange:
             InvalidStateError: They are impossible.
         """
         self._range = loaded_range(used)
-        self._rewards = loaded_finite(rewards, "range.rewards", self._rewards).copy()
+        self._rewards = loaded_finite(rewards, REWARDS, self._rewards).copy()
         self._begun = not np.array_equal(self._range, ends_of(self._wanted))
         self._write()
 
 
-def _of_all(rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+def of_all(rewards: NDArray[np.float64]) -> NDArray[np.float64]:
     """What several replicas know of rewards (K, 4), as one."""
     together: NDArray[np.float64] = rewards.mean(axis=0)
     together[LOWEST], together[HIGHEST] = rewards[:, LOWEST].min(), rewards[:, HIGHEST].max()

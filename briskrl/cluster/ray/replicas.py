@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from threading import Thread
 from typing import Any
@@ -48,6 +49,7 @@ class RayReplicas:
         self._stack = ExitStack()
         self._files: DriverFiles | None = None
         self._failure: BaseException | None = None
+        self.fewer: int | None = None
 
     def start(self, *, resumed: bool) -> None:
         """Connect to the cluster and start all replicas.
@@ -61,7 +63,9 @@ class RayReplicas:
         connection = self._stack.enter_context(connect(self._settings.address, num_cpus=cpus))
         import ray
 
-        desk = ray.remote(ReplicaDesk).options(num_cpus=0, max_concurrency=AT_ONCE)
+        desk = ray.remote(ReplicaDesk).options(
+            num_cpus=0, max_concurrency=AT_ONCE, scheduling_strategy=_on_this_node()
+        )
         self._desk = desk.remote()
         _check_room(config)
         setup = Setup(config, resumed)
@@ -104,7 +108,18 @@ class RayReplicas:
             if not alive:
                 break
         if self._watch.error is None and self._watch.result is None:
-            raise BriskError(f"The replicas were lost: {_describe(self._failure)}")
+            self.fewer = None if asked else self._fewer()
+            if self.fewer is None:
+                raise BriskError(f"The replicas were lost: {_describe(self._failure)}")
+
+    def _fewer(self) -> int | None:
+        """Replicas that there is room for, if the run has begun and may go on with fewer."""
+        least = self._settings.min_replicas
+        if least is None or self._files is None:
+            return None
+        most = min(_room(self._config), self._config.replicas - 1)
+        possible = (replace(self._config, replicas=n) for n in range(most, least - 1, -1))
+        return next((config.replicas for config in possible if not config.check()), None)
 
     def _take(self, rank: int, message: Any) -> None:
         if isinstance(message, Asked):
@@ -163,7 +178,11 @@ def _trainer(
             name="briskrl",
             # Ray Train keeps its own records there; checkpoints are ours.
             storage_path=scratch,
-            failure_config=FailureConfig(max_failures=settings.retries),
+            failure_config=FailureConfig(
+                max_failures=settings.retries,
+                # Among these failures: no room for all workers within a minute.
+                controller_failure_limit=-1 if settings.min_replicas is None else 0,
+            ),
             worker_runtime_env={"env_vars": variables},
         ),
     )
@@ -177,13 +196,29 @@ def _check_room(config: TrainConfig) -> None:
     """
     import ray
 
-    cores = int(ray.cluster_resources().get("CPU", 0))
-    needed = config.replicas * config.num_threads
-    if cores < needed:
+    if _room(config) < config.replicas:
+        needed = config.replicas * config.num_threads
+        cores = int(ray.cluster_resources().get("CPU", 0))
         raise BriskError(
             f"{config.replicas} replicas with {config.num_threads} threads each need {needed} "
             f"cores at the same time, and the Ray cluster has {cores}."
         )
+
+
+def _room(config: TrainConfig) -> int:
+    """Replicas that the machines of the cluster have cores for."""
+    import ray
+
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return sum(int(machine.get("CPU", 0)) // config.num_threads for machine in machines)
+
+
+def _on_this_node() -> Any:
+    """Where the driver is: the loss of another node does not end the run."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
 
 
 def _describe(failure: BaseException | None) -> str:

@@ -87,6 +87,7 @@ class LocalProcesses:
         self._meeting = meeting
         self._timeout_s = timeout_s
         self._processes: list[ReplicaProcess] = []
+        self.fewer: int | None = None
         self._selector = selectors.DefaultSelector()
 
     def start(self, *, resumed: bool) -> None:

@@ -25,6 +25,7 @@ from briskrl.core.scratch_folder import ScratchFolder
 from briskrl.training.config import TrainConfig
 from briskrl.training.hooks import Hook, StopRequest
 from briskrl.training.loop import opened_run
+from briskrl.training.replicas.resize import resize
 from briskrl.training.reporter import Reporter, RunResult, SilentReporter, StopSignal
 from briskrl.training.storage.checkpoint import LATEST
 from briskrl.training.storage.run_dir import RunDir, check_not_taken
@@ -93,6 +94,7 @@ def resume_run(
     *,
     steps: int | None = None,
     engine: Literal["auto", "fused", "torch"] | None = None,
+    replicas: int | None = None,
     trust: bool = False,
     reporter: Reporter | None = None,
 ) -> RunResult:
@@ -102,11 +104,14 @@ def resume_run(
         ConfigError: The settings are not for replicas, or the run has none.
     """
     check_for_replicas(settings)
-    with opened_run(run_dir, steps=steps, engine=engine, trust=trust) as (folder, config):
+    with opened_run(run_dir, steps=steps, engine=engine, replicas=replicas, trust=trust) as (
+        folder,
+        config,
+    ):
         if config.replicas == 1:
             raise ConfigError(
                 f"The run in {folder.path} has one replica, which is resumed on this machine; "
-                "leave out the settings of executors."
+                "leave out the settings of executors, or add --replicas."
             )
         return resume(config, folder, reporter=reporter, settings=settings)
 
@@ -133,6 +138,10 @@ def _run(
     resumed: bool,
 ) -> RunResult:
     reporter, settings = reporter or SilentReporter(), settings or ExecutorConfig()
+    if settings.min_replicas is not None and settings.min_replicas > config.replicas:
+        raise ConfigError(
+            f"--min-replicas {settings.min_replicas} is more than --replicas {config.replicas}."
+        )
     run = _Run(config, open_folder, reporter, settings)
     with StopRequest() as stop:
         while (result := run.attempt(stop, resumed=resumed)) is None:
@@ -143,6 +152,9 @@ def _run(
 
 class Processes(Protocol):
     """The replicas of an attempt, wherever they are."""
+
+    fewer: int | None
+    """Replicas for the next attempt, if there is no room for all of them any more."""
 
     def start(self, *, resumed: bool) -> None:
         """Start all of them."""
@@ -188,12 +200,15 @@ class _Run:
             BriskError: The run cannot succeed, or too many attempts were lost.
         """
         watch = self._watch
-        watch.restart()
+        watch.restart(self._config.replicas)
         with ScratchFolder("brisk-replicas-") as scratch, ExitStack() as beginning:
             beginning.enter_context(nothing_to_lose(""))
 
             def opened() -> RunDir:
                 self._folder = folder = self._open_folder()
+                # Every replica has accepted the settings.
+                if resumed and (changed := resize(folder, self._config)):
+                    self._reporter.on_note(changed)
                 note = f"Nothing was lost; to start again: {_resume_command(folder)}"
                 beginning.enter_context(nothing_to_lose(note))
                 return folder
@@ -205,7 +220,10 @@ class _Run:
             raise watch.error
         if watch.result is not None:
             return watch.result
-        self._count_loss(stop)
+        if processes.fewer is not None:
+            self._config = replace(self._config, replicas=processes.fewer)
+        else:
+            self._count_loss(stop)
         return None
 
     def _processes(self, meeting: Path) -> Processes:

@@ -37,8 +37,9 @@ class RunWatch:
         """Once the run has ended."""
         self.restart()
 
-    def restart(self) -> None:
-        """Another attempt begins."""
+    def restart(self, replicas: int | None = None) -> None:
+        """Another attempt begins, with another number of replicas if one is given."""
+        self._replicas = self._replicas if replicas is None else replicas
         self._built: set[int] = set()
         self.ended: set[int] = set()
         """Replicas that have sent their last message."""

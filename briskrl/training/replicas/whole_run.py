@@ -15,14 +15,10 @@ from briskrl.core.errors import InvalidStateError
 from briskrl.core.state_checks import invalid_state
 from briskrl.core.types import Array, ChunkSource, State
 from briskrl.nets.replica_group import ReplicaGroup
+from briskrl.training.replicas.names import count_replicas, owner, prefix
 from briskrl.training.replicas.parcels import pack, pack_states, unpack, unpack_states
 from briskrl.training.storage.checkpoint import RunState
 from briskrl.training.trainer import Trainer
-
-
-def _prefix(rank: int) -> str:
-    """Before the names of a replica's states and chunks; those of the first one have none."""
-    return f"replica{rank}." if rank else ""
 
 
 class WholeRun:
@@ -63,7 +59,7 @@ class WholeRun:
         whole = self._trainer.state()
         for rank in self._others:
             _, states = unpack_states(_ask(self._group, rank, pack({"do": "state"})))
-            whole.states.update({_prefix(rank) + name: state for name, state in states.items()})
+            whole.states.update({prefix(rank) + name: state for name, state in states.items()})
         whole.memory = self.memory
         return whole
 
@@ -73,13 +69,13 @@ class WholeRun:
         Raises:
             InvalidStateError: They are of another number of replicas, or impossible.
         """
-        saved = 1 + len({name.partition(".")[0] for name in states if name.startswith("replica")})
+        saved = count_replicas(states)
         if saved != self._group.size:
             raise InvalidStateError(
                 f"it was saved by {saved} replicas and cannot be continued by {self._group.size}"
             )
         for rank in self._others:
-            before = _prefix(rank)
+            before = prefix(rank)
             own = {
                 name.removeprefix(before): state
                 for name, state in states.items()
@@ -102,30 +98,22 @@ class _AllMemories:
         versions = dict(self._own.chunk_versions())
         for rank in range(1, self._group.size):
             found, _ = unpack(_ask(self._group, rank, pack({"do": "versions"})))
-            versions |= {_prefix(rank) + name: version for name, version in found.items()}
+            versions |= {prefix(rank) + name: version for name, version in found.items()}
         return versions
 
     def read_chunk(self, name: str) -> Mapping[str, Array]:
-        rank, own_name = _owner(name)
+        rank, own_name = owner(name)
         if not rank:
             return self._own.read_chunk(name)
         return unpack(_ask(self._group, rank, pack({"do": "read", "name": own_name})))[1]
 
     def load_chunk(self, name: str, arrays: Mapping[str, Array]) -> None:
-        rank, own_name = _owner(name)
+        rank, own_name = owner(name)
         if not rank:
             self._own.load_chunk(name, arrays)
         else:
             request = pack({"do": "load chunk", "name": own_name}, arrays)
             _check(_ask(self._group, rank, request))
-
-
-def _owner(name: str) -> tuple[int, str]:
-    """The replica that a chunk belongs to, and its name there."""
-    first, dot, rest = name.partition(".")
-    if dot and first.startswith("replica"):
-        return int(first.removeprefix("replica")), rest
-    return 0, name
 
 
 def _ask(group: ReplicaGroup, rank: int, request: bytes) -> bytes:

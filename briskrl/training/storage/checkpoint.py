@@ -18,7 +18,7 @@ from pathlib import Path
 
 from briskrl.core.errors import InvalidStateError, RunFolderError, StorageError
 from briskrl.core.state_checks import MALFORMED, invalid_state, mapping, short, whole
-from briskrl.core.types import ChunkSource, State
+from briskrl.core.types import Array, ChunkSource, State
 from briskrl.training.storage.atomic_files import (
     TEMPORARY,
     FileRecord,
@@ -73,6 +73,10 @@ class SavedRun:
     def step(self) -> int:
         """Transitions collected when it was saved."""
         return self.manifest.step
+
+    def read_chunk(self, name: str) -> dict[str, Array]:
+        """The arrays of a chunk of the memory."""
+        return read_tensors(self.path / _chunk_file(name))
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ class Checkpointer:
             raise InvalidStateError("other chunks of the memory are needed than there are")
         for name in chunks:
             with invalid_state(name):
-                memory.load_chunk(name, read_tensors(saved.path / _chunk_file(name)))
+                memory.load_chunk(name, saved.read_chunk(name))
         # The memory chooses its own version numbers.
         self._bases.append(_Base(saved.path, dict(memory.chunk_versions()), saved.manifest.files))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import psutil
 import pytest
 
 from briskrl.cluster.ray.rehearsal import Rehearsal
+from tests.cluster.ray.simulated import add_node, simulated_cluster
 from tests.cluster.replicas.replica_runs import (
     Command,
     content,
@@ -57,3 +59,22 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(whole: Path, tmp_path: P
     assert code == 0, text
     assert "all of them continue from the newest checkpoint" in text
     assert content(tmp_path / "run") == content(whole)
+
+
+def test_a_run_goes_on_with_fewer_replicas_if_a_lost_node_does_not_come_back(tmp_path: Path):
+    with simulated_cluster() as cluster:
+        nodes = [add_node(cluster, cpus=1) for _ in range(2)]
+        where = ["--executor", "ray", "--address", cluster.address, "--min-replicas", "1"]
+        command = train(long_config(300_000), tmp_path / "run", *where)
+        command.wait_for_checkpoint("")
+        cluster.remove_node(nodes[1], allow_graceful=False)
+        code, text = command.wait()
+    assert code == 0, text
+    assert "replicas: 1 instead of 2" in text
+    facts = json.loads((tmp_path / "run" / "meta.json").read_text())
+    assert facts["sessions"][-1]["changes"] == {"replicas": [2, 1]}
+    status = json.loads((tmp_path / "run" / "status.json").read_text())
+    assert (status["state"], status["env_steps"]) == ("finished", 300_032)
+    episodes = (tmp_path / "run" / "episodes.csv").read_text().splitlines()
+    # Steps that were done twice are recorded once.
+    assert len(episodes) - 1 == status["episodes"]

@@ -55,6 +55,8 @@ def test_jobs_and_other_uses_of_a_trainer_have_one_process():
         (["--replicas", "2", "--jobs", "3"], "--jobs is for many runs"),
         (["--replicas", "2", "--seeds", "3"], "--replicas is for a single run"),
         (["--executor", "ray"], "One run in several processes: --replicas"),
+        (["--replicas", "2", "--min-replicas", "1"], "min_replicas is for executor = ray"),
+        (["--seeds", "2", "--executor", "ray", "--min-replicas", "1"], "not for many runs"),
     ],
 )
 def test_flags_that_do_not_fit_are_refused(

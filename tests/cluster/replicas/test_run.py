@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from briskrl.training.loop import train as train_here
 from tests.cluster.process_tree import listening_sockets
 from tests.cluster.replicas.replica_runs import (
     content,
@@ -20,6 +22,7 @@ from tests.cluster.replicas.replica_runs import (
     resume,
     train,
 )
+from tests.training.runs import small_config
 
 
 @pytest.fixture(scope="module")
@@ -69,16 +72,40 @@ def test_a_run_survives_the_loss_of_a_replica_of_its_driver_and_a_stop(whole: Pa
     assert content(folder) == content(whole)
 
 
-def test_another_number_of_replicas_is_refused(whole: Path, tmp_path: Path):
-    config = whole / "config.toml"
-    before = config.read_text()
-    config.write_text(before.replace("replicas = 2", "replicas = 4"))
-    try:
-        code, text = resume(whole).wait()
-    finally:
-        config.write_text(before)
-    assert code == 2
-    assert "replicas = 4 (was 2)" in text
+def copied(run: Path, folder: Path) -> Path:
+    shutil.copytree(run, folder)
+    return folder
+
+
+def resumed(folders: list[Path], replicas: int, steps: int) -> None:
+    """Continue runs with another number of replicas, all at the same time."""
+    words = ("--replicas", str(replicas), "--steps", str(steps))
+    for command in [resume(folder, *words) for folder in folders]:
+        code, text = command.wait()
+        assert code == 0, text
+        assert f"replicas: {replicas} instead of {3 - replicas}" in text
+
+
+def test_a_run_continues_with_other_numbers_of_replicas_and_the_same_bits_each_time(
+    whole: Path, tmp_path: Path
+):
+    folders = [copied(whole, tmp_path / name) for name in ("first", "second")]
+    resumed(folders, 1, 122_000)
+    resumed(folders, 2, 124_000)
+    assert content(folders[0]) == content(folders[1])
+    # Nothing of what was recorded before is lost.
+    assert content(folders[0])[1].startswith(content(whole)[1])
+    sessions = json.loads((folders[0] / "meta.json").read_text())["sessions"]
+    changes = [session.get("changes", {}).get("replicas") for session in sessions]
+    assert changes == [None, [2, 1], [1, 2]]
+
+
+def test_value_networks_continue_with_other_numbers_of_replicas(tmp_path: Path):
+    first = tmp_path / "first"
+    train_here(small_config(first, "per-dqn", env="cartpole", engine="fused", steps=4000))
+    folders = [first, copied(first, tmp_path / "second")]
+    resumed(folders, 2, 6000)
+    assert content(folders[0]) == content(folders[1])
 
 
 @pytest.mark.slow
