@@ -71,8 +71,9 @@ def plan_text(info: SweepInfo, plan: Plan, found: Estimate) -> str:
     seeds = ", ".join(map(str, info.seeds[:10])) + (", ..." if len(info.seeds) > 10 else "")
     jobs = "as many as the cluster allows" if found.jobs is None else str(found.jobs)
     lines = [
-        f"{found.runs} runs of {info.config.algo} on {info.config.env}, {what}: {found.trials} "
-        f"trials on {len(info.seeds)} seed{'s' * (len(info.seeds) != 1)} each",
+        f"{_count(found.runs, 'run')} of {info.config.algo} on {info.config.env}, {what}: "
+        f"{_count(found.trials, 'trial')} on {_count(len(info.seeds), 'seed')} each",
+        *_budget(info, found),
         f"  seeds    {seeds}",
         f"  compare  {_metric(info)}, goal {info.goal}",
         f"  jobs     {jobs} at a time",
@@ -109,9 +110,24 @@ def format_value(value: float | None) -> str:
     return format_count(value) if abs(value) >= 1e5 else f"{value:.4g}"
 
 
+def _budget(info: SweepInfo, found: Estimate) -> list[str]:
+    """How many steps the runs take, where all take the same number."""
+    steps = info.config.budget.steps
+    if steps is None or "steps" in info.keys:
+        return []
+    most = "at most " if info.settings.prune != "none" else ""
+    return [f"  steps    {steps:,} per run, {most}{steps * found.runs:,} in all"]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def _times(info: SweepInfo, found: Estimate) -> list[str]:
     speeds = ", ".join(f"{format_count(speed)} steps/s" for speed in found.steps_per_s)
-    measured = f"{len(found.steps_per_s)} trials, each alone" if info.keys else "the settings"
+    measured = "the settings as given"
+    if info.settings.search is None and info.keys:
+        measured = f"{_count(len(found.steps_per_s), 'trial')}, each alone"
     if found.run_s is None:
         return [f"  time     unknown for a budget of episodes; {speeds} ({measured})"]
     lines = [f"  time     about {format_duration(found.run_s)} per run: {speeds} ({measured})"]

@@ -142,6 +142,15 @@ def test_a_dry_run_prints_the_plan_and_the_time_and_writes_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == [tiny]
 
 
+def test_the_plan_of_a_search_says_what_is_run_and_what_was_measured(brisk: Brisk, tiny: str):
+    words = ("--search", "random", "--trials", "4", "--range", "lr=1e-4..1e-2:log", "--dry-run")
+    done = brisk("sweep", "--config", tiny, *words, "--seeds", "1")
+    assert done.returncode == 0, done.stderr
+    assert "a search: 4 trials on 1 seed each" in done.stdout
+    assert "steps    3,000 per run, 12,000 in all" in done.stdout
+    assert "steps/s (the settings as given)" in done.stdout
+
+
 def test_seeds_of_train_have_a_live_table_and_the_summary_that_a_paper_reports(
     brisk: Brisk, tmp_path: Path
 ):

@@ -125,10 +125,15 @@ def _ask(address: Address, token: Token | None) -> bool:
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
             return False
-        hint = "" if address.client else " Programs on other machines use ray://HOST:10001."
+        hint = "Programs on other machines use ray://HOST:10001."
+        if address.client:
+            hint = (
+                "ray:// needs the cluster's port for clients, 10001 by default; on a machine of "
+                "the cluster leave out ray://."
+            )
+        cause = ": ".join(filter(None, (error.code().name, error.details())))
         raise BriskError(
-            f"What listens at {address} does not answer as a Ray cluster ({error.code().name}: "
-            f"{error.details()}).{hint}"
+            f"What listens at {address} does not answer as a Ray cluster ({cause}). {hint}"
         ) from error
     version = getattr(answer, "ray_version", "")
     if version and version != ray.__version__:

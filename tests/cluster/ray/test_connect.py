@@ -124,6 +124,14 @@ def test_a_wrong_or_missing_token_is_named(
         connect(cluster.address).__enter__()
 
 
+def test_the_control_port_is_not_that_of_clients(
+    cluster: Rehearsal, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("RAY_AUTH_TOKEN", cluster.token_path.read_text())
+    with pytest.raises(BriskError, match=r"UNIMPLEMENTED\)\. .* leave out ray://"):
+        connect(f"ray://{cluster.address}").__enter__()
+
+
 def test_another_version_of_ray_is_named(cluster: Rehearsal, monkeypatch: pytest.MonkeyPatch):
     token = Token(cluster.token_path.read_text(), "the file")
     address = parse_address(cluster.address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,7 @@ def test_a_run_divided_and_put_together_again_is_the_same_to_the_bit(
 
 def test_new_replicas_have_random_streams_of_their_own_which_the_step_decides(tmp_path: Path):
     config = saved_run(tmp_path / "run", "snake", "ppo", {})
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
     parts = divided(tmp_path / "run", config, 4)
     streams = [
         parts.states[f"{name}bookkeeping"].scalars["streams"]
@@ -91,7 +93,6 @@ def test_new_replicas_have_random_streams_of_their_own_which_the_step_decides(tm
         *(streams[rank][f"sample of replica {rank}"] for rank in (1, 2, 3)),
     ]
     assert len({str(place) for place in own}) == 4
-    saved_run(tmp_path / "again", "snake", "ppo", {})
     again = divided(tmp_path / "again", config, 4)
     assert again.manifest.files == parts.manifest.files
 
