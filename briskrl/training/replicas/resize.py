@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from briskrl.algos.registry import ALGOS
-from briskrl.core.errors import ConfigError, InvalidStateError
+from briskrl.core.errors import ConfigError
 from briskrl.core.registry import load_object
 from briskrl.core.rng import Streams, derive_seed
+from briskrl.core.state_checks import invalid_state
 from briskrl.core.types import Array, State
 from briskrl.envs.division import divide_envs
 from briskrl.memory.division import divide_chunks, divide_states, num_envs_of
@@ -56,14 +57,8 @@ def resize(folder: RunDir, config: TrainConfig) -> str | None:
     before = count_replicas(saved.states)
     if before == config.replicas:
         return None
-    try:
-        divided = _divide(saved, config)
-    except (KeyError, ValueError) as error:
-        raise InvalidStateError(
-            f"The checkpoint {saved.path.name} cannot be divided among {config.replicas} replicas: "
-            f"{error}."
-        ) from error
-    checkpointer.save(saved.step, divided)
+    with invalid_state(f"The checkpoint {saved.path.name} for {config.replicas} replicas"):
+        checkpointer.save(saved.step, _divide(saved, config))
     return (
         f"replicas: {config.replicas} instead of {before}; they share the {config.num_envs:,} "
         "environments and the memory anew"

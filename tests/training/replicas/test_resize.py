@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from briskrl.cli.main import main
-from briskrl.core.errors import ConfigError
+from briskrl.core.errors import ConfigError, InvalidStateError
 from briskrl.core.types import Array, State
 from briskrl.envs.division import divide_envs
 from briskrl.memory.division import divide_chunks
@@ -20,7 +20,13 @@ from briskrl.training.loop import train
 from briskrl.training.replicas.names import count_replicas
 from briskrl.training.replicas.resize import resize
 from briskrl.training.resolve import load_run_config
-from briskrl.training.storage.checkpoint import SavedRun, list_checkpoints, read_newest
+from briskrl.training.storage.checkpoint import (
+    Checkpointer,
+    RunState,
+    SavedRun,
+    list_checkpoints,
+    read_newest,
+)
 from briskrl.training.storage.run_dir import RunDir
 from tests.training.runs import small_config
 
@@ -168,3 +174,13 @@ def test_statistics_of_observations_count_once_and_networks_between_averages_bec
     for part in (first, second, third):
         np.testing.assert_array_equal(part["model"].arrays["layer"], np.array([4.5], np.float32))
     assert third["optim"].arrays["noise"].any()
+
+
+def test_a_checkpoint_that_lacks_a_replica_is_refused(tmp_path: Path):
+    config = saved_run(tmp_path / "run", "snake", "ppo", {})
+    whole = divided(tmp_path / "run", config, 2)
+    checkpointer = Checkpointer(tmp_path / "run" / "checkpoints", 1)
+    states = {n: s for n, s in whole.states.items() if n != "replica1.collector"}
+    checkpointer.save(whole.step, RunState(states, whole.counters))
+    with pytest.raises(InvalidStateError, match="for 1 replicas cannot be restored"):
+        divided(tmp_path / "run", config, 1)
