@@ -33,9 +33,13 @@ from tests.training.runs import small_config
 CASES: list[tuple[str, str, dict[str, Any]]] = [
     # The rollout in progress has one step: 190 times 16 environments.
     ("snake", "ppo", {"algo_config": {"update_steps": 9, "reuse": 1}}),
-    ("gym:Pendulum-v1", "a2c", {}),
+    ("gym:Pendulum-v1", "a2c", {"env_config": {"backend": "sync"}}),
     ("cage2", "rainbow", {"algo_config": {"buffer_size": 1000}}),
-    ("gym:CartPole-v1", "per-dqn", {"algo_config": {"normalize_obs": True}}),
+    (
+        "gym:CartPole-v1",
+        "per-dqn",
+        {"algo_config": {"normalize_obs": True}, "env_config": {"backend": "sync"}},
+    ),
 ]
 
 

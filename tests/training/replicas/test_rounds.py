@@ -45,6 +45,8 @@ def config_of(env: str, algo: str, engine: str, **settings: Any) -> TrainConfig:
             seed=3,
             num_envs=ENVS,
             steps=10**6,
+            # On a busy machine auto may choose environments that step by themselves.
+            env_config={"backend": "sync"} if env.startswith("gym:") else None,
             algo_config={**WHOLE_ROLLOUT, **settings},
         )
     )
