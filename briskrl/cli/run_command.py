@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,8 @@ NO_UPDATE = (
     "No update was done: the policy is as random as at the start. Train longer (--steps), or see "
     "the warnings above."
 )
+TABLE, NEWEST = "#/runs", "#/curves?follow=newest"
+"""Parts of the dashboard's address: the table of runs, and the curves of the newest one."""
 EXIT_CODES = {"finished": 0, "callback": 0, "sighup": 129, "sigint": 130, "sigterm": 143}
 """Exit codes by how the run ended."""
 
@@ -45,6 +47,34 @@ def add_final_episodes(parser: Parser) -> None:
         help="episodes without exploration that the final score is the mean of; 0 for none "
         f"[default: {FINAL_EPISODES}]",
     )
+
+
+def add_watch(parser: Parser) -> None:
+    """Add the flag --watch."""
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="serve the dashboard (see brisk dash) until the command ends, and print its address",
+    )
+
+
+def dashboard_beside(
+    folder: str | Path | None, *, watch: bool, as_json: bool, view: str = TABLE
+) -> AbstractContextManager[None]:
+    """The dashboard for as long as this is entered, if --watch was given.
+
+    Args:
+        folder: The folder of the run or of many runs; by default those of all runs.
+        watch: Whether it was given.
+        as_json: Whether standard output is for JSON.
+        view: What the page shows first.
+    """
+    if not watch:
+        return nullcontext()
+    from briskrl.cli.watch import dashboard
+
+    shown = None if folder is None else str(folder)
+    return dashboard(shown, progress_stream(as_json=as_json), view)
 
 
 def _count(text: str) -> int:

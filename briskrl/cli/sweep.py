@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer
 from briskrl.cli.output import print_json
 from briskrl.cli.progress import command_name, progress_stream
-from briskrl.cli.run_command import EXIT_CODES
-from briskrl.cli.train import parse_args
+from briskrl.cli.run_command import EXIT_CODES, add_watch, dashboard_beside
+from briskrl.cli.train import SWEEP, parse_args
 from briskrl.cluster.settings import ExecutorConfig
 from briskrl.cluster.sweep.folder import OWN_TABLES, ROOT, merge_layers, read_sweep, sweep_toml
 from briskrl.cluster.sweep.plan import make_plan, sweep_info
@@ -52,6 +52,7 @@ examples:
   brisk sweep snake --search tpe --trials 40 --range lr=1e-4..1e-2:log \\
       --choice "net=64,64|128,128" --prune hyperband --confirm-seeds 5
   brisk sweep --config sweep.toml --jobs 4
+  brisk sweep snake --grid lr=1e-4,1e-3 --seeds 3 --watch
   brisk sweep show sweeps/NAME
   brisk sweep resume sweeps/NAME --trials 20
 
@@ -77,7 +78,7 @@ def run(argv: list[str]) -> int:
     if not argv or "-h" in argv or "--help" in argv:
         print(_parser().format_help())
         return 0
-    config, args = parse_args(argv, prog="brisk sweep", own={**OWN_TABLES, "command": SweepCommand})
+    config, args = parse_args(argv, prog=SWEEP, own={**OWN_TABLES, "command": SweepCommand})
     _check_env(args)
     if config.run_dir is not None:
         raise ConfigError("The runs are in the folder of the sweep; name it with --sweep-dir.")
@@ -89,7 +90,8 @@ def run(argv: list[str]) -> int:
         return 0
     if args.own["command"].dry_run:
         return _print_plan(info, plan, as_json=args.json)
-    return run_sweep(config, info, given=given, as_json=args.json)
+    with dashboard_beside(info.settings.sweep_dir, watch=args.watch, as_json=args.json):
+        return run_sweep(config, info, given=given, as_json=args.json)
 
 
 def run_sweep(config: TrainConfig, info: SweepInfo, *, given: Any = None, as_json: bool) -> int:
@@ -153,6 +155,7 @@ def _resume(argv: list[str]) -> int:
     )
     parser.add_argument("--trust", action="store_true", help=TRUST)
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    add_watch(parser)
     add_flags(parser.add_argument_group("executor"), ExecutorConfig, section="executor")
     args = parser.parse(argv)
     folder = find_sweep(args.DIR)
@@ -163,18 +166,19 @@ def _resume(argv: list[str]) -> int:
     executor = build(ExecutorConfig, settings(known) | new)
     from briskrl.cluster.sweep.run import resume_sweep
 
-    return _with_progress(
-        lambda reporter, stop: resume_sweep(
-            folder,
-            more_trials=trials,
-            retry_failed=args.retry_failed,
-            executor=executor,
-            trust=args.trust,
-            reporter=reporter,
-            stop=stop,
-        ),
-        as_json=args.json,
-    )
+    with dashboard_beside(folder, watch=args.watch, as_json=args.json):
+        return _with_progress(
+            lambda reporter, stop: resume_sweep(
+                folder,
+                more_trials=trials,
+                retry_failed=args.retry_failed,
+                executor=executor,
+                trust=args.trust,
+                reporter=reporter,
+                stop=stop,
+            ),
+            as_json=args.json,
+        )
 
 
 def _show(argv: list[str]) -> int:
@@ -246,7 +250,7 @@ def _count(text: str) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser("brisk sweep", HELP, EXAMPLES)
+    parser = Parser(SWEEP, HELP, EXAMPLES)
     parser.usage = (
         "brisk sweep ENV [options of brisk train] [options]\n"
         "       brisk sweep resume DIR [options]\n"
@@ -256,4 +260,5 @@ def _parser() -> Parser:
         add_flags(parser.add_argument_group(title), cls)
     add_flags(parser, SweepCommand)
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    add_watch(parser)
     return parser

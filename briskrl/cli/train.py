@@ -15,7 +15,14 @@ from typing import Any
 from briskrl.algos.registry import ALGOS
 from briskrl.cli.flags import TRUST, Parser, add_flags, clashes, flag_layer, flag_name
 from briskrl.cli.output import print_json
-from briskrl.cli.run_command import add_final_episodes, run_with_progress
+from briskrl.cli.run_command import (
+    NEWEST,
+    TABLE,
+    add_final_episodes,
+    add_watch,
+    dashboard_beside,
+    run_with_progress,
+)
 from briskrl.cluster.settings import ExecutorConfig, check_for_replicas
 from briskrl.cluster.sweep.settings import SeedsConfig
 from briskrl.core.aliases import resolve_aliases
@@ -38,8 +45,8 @@ from briskrl.zoo import PREFIX, recipe_path
 OWN = "own"
 """Section of a command's own flags, for commands that also take the flags of training."""
 
-TRAIN = "brisk train"
-"""The command itself; others take its flags, too."""
+TRAIN, SWEEP = "brisk train", "brisk sweep"
+"""The command itself, and one that takes its flags, too."""
 
 OwnFlags = type | Mapping[str, type] | None
 """A command's own config class, or its classes by the names of their tables in a file."""
@@ -89,12 +96,8 @@ def run(argv: list[str]) -> int:
         else:
             print(to_toml(config).rstrip("\n"))
         return 0
-    if not args.watch:
-        return _train(config, args)
-    from briskrl.cli.progress import progress_stream
-    from briskrl.cli.watch import dashboard
-
-    with dashboard(config.run_dir, progress_stream(as_json=args.json)):
+    view = NEWEST if args.own["sweep"].seeds is None else TABLE
+    with dashboard_beside(config.run_dir, watch=args.watch, as_json=args.json, view=view):
         return _train(config, args)
 
 
@@ -333,11 +336,8 @@ def _add_own(parser: Parser) -> None:
     )
     if parser.prog == TRAIN:
         add_final_episodes(parser)
-        parser.add_argument(
-            "--watch",
-            action="store_true",
-            help="serve the dashboard (see brisk dash) while the run trains, and print its address",
-        )
+    if parser.prog in (TRAIN, SWEEP):
+        add_watch(parser)
 
 
 def _description(selection: Selection) -> str:

@@ -1,4 +1,4 @@
-"""`brisk train --watch`: the dashboard in a process of its own, for as long as the run trains."""
+"""`--watch`: the dashboard in a process of its own, for as long as a command trains."""
 
 from __future__ import annotations
 
@@ -18,19 +18,18 @@ from briskrl.core.errors import ConfigError
 START_S = 20.0
 """How long the server may take to start on a busy machine."""
 END_S = 3.0
-NEWEST = "#/curves?follow=newest"
-"""Part of the address that shows the curves of the newest run."""
 
 
 @contextmanager
-def dashboard(folder: str | None, stream: TextIO) -> Iterator[None]:
+def dashboard(folder: str | None, stream: TextIO, view: str) -> Iterator[None]:
     """Serve the dashboard while entered, and print its address.
 
     The server reads its standard input, which ends with this process however that ends.
 
     Args:
-        folder: The folder of the run, which need not exist yet; by default those of all runs.
+        folder: The folder that is shown, which need not exist yet; by default those of all runs.
         stream: Where the address is printed.
+        view: The part of the address that says what the page shows first.
 
     Raises:
         ConfigError: The server did not start.
@@ -40,7 +39,7 @@ def dashboard(folder: str | None, stream: TextIO) -> Iterator[None]:
     assert process.stdout is not None
     try:
         url = _first_line(process, process.stdout)
-        print(f"dashboard: {url}{NEWEST}", file=stream, flush=True)
+        print(f"dashboard: {url}{view}", file=stream, flush=True)
         # Nobody reads what it may print later, and a full pipe must not stop it.
         threading.Thread(target=process.stdout.read, name="dashboard", daemon=True).start()
         yield

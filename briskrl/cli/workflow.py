@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from briskrl.cli.flags import TRUST, Parser, add_flags, flag_layer
 from briskrl.cli.output import print_json
 from briskrl.cli.progress import command_name, progress_stream
-from briskrl.cli.run_command import EXIT_CODES
+from briskrl.cli.run_command import EXIT_CODES, add_watch, dashboard_beside
 from briskrl.core.config import field_hints, to_toml
 from briskrl.core.errors import BriskError, ConfigError, RunFolderError, nearest
 
@@ -47,7 +47,7 @@ examples:
   brisk workflow search --task cage2 --red-agent bline --n-envs 200 --total-episodes 100000 \\
       --max-episodes 50 --update-steps 50
   brisk workflow search --task cage2 --response-prob 0.5 --dry-run
-  brisk workflow joint --task cage2 --response-prob 0.5 --total-episodes 200000
+  brisk workflow joint --task cage2 --response-prob 0.5 --total-episodes 200000 --watch
   brisk workflow train --task cage2 --workflow "op_server>enterprise>defender>user>op_host"
   brisk workflow report runs/NAME
   brisk workflow resume runs/NAME
@@ -99,6 +99,7 @@ def _run_new(name: str, argv: list[str]) -> int:
     parser = Parser(f"brisk workflow {name}", summary, EXAMPLES)
     if mode == "train":
         parser.add_argument("--workflow", metavar="W", help="names joined by >, a name, or an id")
+    add_watch(parser)
     skip = () if mode == "joint" else _JOINT_ONLY
     parsed = parse_run(parser, argv, skip=skip)
     config = resolve_config(parsed.layers)
@@ -110,6 +111,7 @@ def _run_new(name: str, argv: list[str]) -> int:
         dry_run=parsed.args.dry_run,
         print_config=parsed.args.print_config,
         as_json=parsed.args.json,
+        watch=parsed.args.watch,
     )
 
 
@@ -139,6 +141,7 @@ def start(
     dry_run: bool = False,
     print_config: bool = False,
     as_json: bool = False,
+    watch: bool = False,
 ) -> int:
     """Print the settings or the plan, or run; returns the exit code."""
     if print_config:
@@ -158,10 +161,11 @@ def start(
         return 0
     from briskrl.workflows.run.run import run_workflows
 
-    return with_progress(
-        lambda reporter, stop: run_workflows(config, mode, reporter=reporter, stop=stop),
-        as_json=as_json,
-    )
+    with dashboard_beside(config.run_dir, watch=watch, as_json=as_json):
+        return with_progress(
+            lambda reporter, stop: run_workflows(config, mode, reporter=reporter, stop=stop),
+            as_json=as_json,
+        )
 
 
 def with_progress(work: Callable[[WorkflowReporter, Stop], Outcome], *, as_json: bool) -> int:
@@ -233,6 +237,7 @@ def _resume(argv: list[str]) -> int:
     parser.add_argument("RUN", help="run folder, or its name under runs/")
     parser.add_argument("--trust", action="store_true", help=TRUST)
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    add_watch(parser)
 
     fixed = {
         "--" + name.replace("_", "-")
@@ -245,9 +250,10 @@ def _resume(argv: list[str]) -> int:
     changes = flag_layer(args, {"": WorkflowConfig}).values
     from briskrl.workflows.run.run import resume_run
 
-    return with_progress(
-        lambda reporter, stop: resume_run(
-            folder, changes, trust=args.trust, reporter=reporter, stop=stop
-        ),
-        as_json=args.json,
-    )
+    with dashboard_beside(folder, watch=args.watch, as_json=args.json):
+        return with_progress(
+            lambda reporter, stop: resume_run(
+                folder, changes, trust=args.trust, reporter=reporter, stop=stop
+            ),
+            as_json=args.json,
+        )

@@ -35,7 +35,13 @@ def brisk(tmp_path: Path) -> Brisk:
     def run(*words: str, python: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *python, "-m", "briskrl", *words]
         return subprocess.run(
-            command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=300
+            command,
+            cwd=tmp_path,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
 
     return run

@@ -27,6 +27,8 @@ WORDS = [
     ("cluster", "down", "--nodes", "2", "--nodess", "2"),
     ("compare", "--help"),
     ("compare", "runs", "--too", "3"),
+    # Serves until its standard input ends, which is at once.
+    ("dash", "--port", "0", "--no-browser", "--beside-run"),
 ]
 
 

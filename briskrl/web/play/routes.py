@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from anyio import to_thread
 from starlette.requests import Request
@@ -15,14 +16,18 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from briskrl.core.errors import RunFolderError
-from briskrl.training.storage.stored_policies import NEWEST, list_policies
 from briskrl.web.context import WebContext
 from briskrl.web.play.requests import REQUESTS, BadRequestError, read_numbers, read_policy
 from briskrl.web.play.session import PlayerError, Session
 from briskrl.web.responses import EVENT_STREAM, json_response
 
+if TYPE_CHECKING:
+    from briskrl.core.types import JSON
+
 MOST_SESSIONS = 4
 """Players at once; each takes about 360 MB."""
+NEWEST = "newest"
+"""Name of the policy that plays unless another one is chosen; see `stored_policies`."""
 _CONFLICTS = ("no-policy", "untrusted", "run", "environment", "ended")
 _FAULTS = ("broken", "died", "silent", "game")
 
@@ -55,15 +60,13 @@ class Sessions:
 
     async def policies(self, request: Request) -> Response:
         """The policies of a run, the newest first."""
-        found = await to_thread.run_sync(list_policies, self._folder(request))
-        rows = [{"name": policy.name, "step": policy.step} for policy in found]
-        return json_response({"policies": rows})
+        return json_response({"policies": await to_thread.run_sync(_saved, self._folder(request))})
 
     async def start(self, request: Request) -> Response:
         """Start a player; its failures come as events."""
         folder, policy = self._folder(request), read_policy(request.query_params, NEWEST)
         game = read_numbers(request.query_params, REQUESTS["begin"])
-        if not await to_thread.run_sync(list_policies, folder):
+        if not await to_thread.run_sync(_saved, folder):
             raise PlayerError("no-policy", "This run has not saved a policy yet.")
         self._make_room()
         session = Session(self._forget)
@@ -126,6 +129,14 @@ class Sessions:
         raise PlayerError(
             "busy", f"{MOST_SESSIONS} games are being played already. Close one of their pages."
         )
+
+
+def _saved(folder: Path) -> list[JSON]:
+    """The policies of a run as the page lists them."""
+    # NumPy, which reading checkpoints needs, would delay the first page.
+    from briskrl.training.storage.stored_policies import list_policies
+
+    return [{"name": policy.name, "step": policy.step} for policy in list_policies(folder)]
 
 
 class _UnknownError(Exception):

@@ -10,12 +10,14 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from briskrl.core.anonymous_file import anonymous_file
 from briskrl.core.child_process import ChildProcess, thread_limits
-from briskrl.core.types import JSON
 from briskrl.web.responses import HEARTBEAT
+
+if TYPE_CHECKING:
+    from briskrl.core.types import JSON
 
 PLAYER = "briskrl.web.play.player.process"
 HEARTBEAT_S = 10.0

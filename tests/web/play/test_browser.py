@@ -93,7 +93,7 @@ def page(browser, server, request):
         browser.get("about:blank")
 
 
-ALL = ["snake", "cage2", "wildfire", "cartpole", "lake"]
+ALL = ["snake", "cage2", "ordered", "wildfire", "cartpole", "lake"]
 
 
 @pytest.mark.parametrize("page", ALL, indirect=True)
@@ -192,6 +192,27 @@ def test_the_user_chooses_an_action_of_blue(page):
     page.until(lambda: page.picture(canvas) != both)
 
 
+@pytest.mark.parametrize("page", ["ordered"], indirect=True)
+def test_the_order_to_follow_is_above_the_network(page):
+    assert len(page.all(".order-list li")) == 5
+    page.until(lambda: page.all(".order-list .required"))
+    page.press(" ")
+    page.until(lambda: page.one(".play-button").get_attribute("aria-label") == "Play")
+    # Blue does not know what is open.
+    page.one("[data-name=belief]").click()
+    page.until(lambda: not page.all(".order-list .open"))
+    page.one("[type=search]").send_keys("restore op_server")
+    page.until(lambda: len(page.all(".actions button")) == 1)
+    page.one(".actions button").click()
+    page.until(lambda: page.one(".move .human").text.startswith("Restore Op_Server0 (you)"))
+    assert "repairs in order" in page.one(".order-row").text
+
+
+@pytest.mark.parametrize("page", ["cage2"], indirect=True)
+def test_without_a_workflow_there_is_no_order(page):
+    assert not page.one(".order-row").is_displayed()
+
+
 def test_a_killed_player_is_shown_and_can_be_started_again(browser, server):
     import psutil
 
@@ -205,7 +226,7 @@ def test_a_killed_player_is_shown_and_can_be_started_again(browser, server):
     page.check_quiet()
 
 
-@pytest.mark.parametrize("run", ["snake", "cage2", "wildfire"])
+@pytest.mark.parametrize("run", ["snake", "cage2", "ordered", "wildfire"])
 def test_everything_fits_on_a_phone(browser, server, run):
     width, height = PHONE
     metrics = {"width": width, "height": height, "deviceScaleFactor": 2, "mobile": True}

@@ -131,6 +131,31 @@ def test_cage2_with_truth_and_blues_view(server, runs, direct):
     assert states[-1]["moves"][0].startswith("blue")
 
 
+def test_cage2_with_the_order_to_follow(server, runs, direct):
+    with watching(server, "ordered", seed=SEED, episode=EPISODE) as page:
+        game = page.event("game")
+        states = page.whole_game()
+    # Its total is that of the evaluation: without the bonus.
+    check_end(states, evaluated(runs, "ordered"))
+    env = (play := direct("ordered")).env
+    assert game["kind"] == "cage2"
+    assert game["facts"]["order"] == list(env.caption(0).names)
+    hosts = [host["name"] for host in game["scene"]["hosts"]]
+    members = game["scene"]["categories"]
+    assert sorted(members) == sorted(env.task.categories)
+    assert [hosts[index] for index in members["op_host"]] == ["Op_Host0", "Op_Host1", "Op_Host2"]
+    was_open = False
+    for state in states:
+        assert state["open"] == list(env.caption(0).opened)
+        assert state["fixes"] == [env.caption(0).ok, env.caption(0).judged]
+        held = [any(state["access"][host] for host in members[name]) for name in members]
+        assert any(state["open"]) == any(held)
+        was_open |= any(held)
+        if "end" not in state:
+            play.step()
+    assert was_open
+
+
 def test_cartpole(server, runs, direct):
     with watching(server, "cartpole", seed=SEED, episode=EPISODE) as page:
         states = page.whole_game()

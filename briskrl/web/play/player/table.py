@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from briskrl.core.registry import load_object
 from briskrl.core.types import StepBuffers
 from briskrl.envs.base import VecEnv
 from briskrl.envs.make import make_env
+from briskrl.envs.workflow.config import WorkflowEnvConfig
 from briskrl.training.evaluate import Agent, HasEvaluationSettings
 from briskrl.training.game_video import DrawsPictures
 from briskrl.web.play.player.brain import Brain
@@ -25,6 +27,7 @@ _PLAYER = "briskrl.web.play.player"
 VIEWS = {
     "snake": f"{_PLAYER}.snake_view:SnakeView",
     "cage2": f"{_PLAYER}.cage2_view:Cage2View",
+    "workflow:cage2": f"{_PLAYER}.cage2_order_view:Cage2OrderView",
     "cartpole": f"{_PLAYER}.cartpole_view:CartPoleView",
     "wildfire": f"{_PLAYER}.wildfire_view:WildfireView",
 }
@@ -40,6 +43,9 @@ def make_game(agent: Agent) -> Game:
     config = agent.env_config
     if isinstance(config, HasEvaluationSettings):
         config = config.for_evaluation()
+    if isinstance(config, WorkflowEnvConfig):
+        # The page shows the rewards of the environment, as evaluations do, without the bonus.
+        config = replace(config, alignment_mode="none")
     if agent.env not in VIEWS:
         return _drawn_game(agent, config)
     env = make_env(agent.env, 1, config=config, hold_ended=True)

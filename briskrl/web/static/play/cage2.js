@@ -1,5 +1,6 @@
 // The network of CAGE-2 on a canvas: thirteen hosts as they are, and as blue sees them.
 
+import { OrderRow, placesOf, verdict } from "./cage2_order.js";
 import { Decision, Facts, card, el, fill, text } from "./panels.js";
 import { Surface, roundRect } from "./surface.js";
 
@@ -12,7 +13,7 @@ const BLUE = "#3f8cff", RED = "#ff4d4d", DECOY = "#2bb8a6";
 const LOG_LINES = 6;
 
 export function create({ stage, side, request, timeline, changed, announce, setPlaying }) {
-  let scene = null, places = [], view = "both";
+  let scene = null, boxes = [], ranks = [], view = "both";
   const alone = { totals: [], branched: false };
   const surface = new Surface("A network of thirteen hosts", changed);
   surface.canvas.classList.add("network");
@@ -21,7 +22,8 @@ export function create({ stage, side, request, timeline, changed, announce, setP
     changed();
   });
   const service = el("span", { class: "badge" });
-  stage.append(el("div", { class: "toolbar" }, views, legend(), el("span", { class: "spread" }), service), surface.canvas);
+  const order = new OrderRow();
+  stage.append(el("div", { class: "toolbar" }, views, legend(), el("span", { class: "spread" }), service), order.element, surface.canvas);
   const facts = new Facts(["Step", "Reward", "Total", "Agent alone"]);
   const moves = card("Moves");
   moves.body.classList.add("moves");
@@ -62,6 +64,8 @@ export function create({ stage, side, request, timeline, changed, announce, setP
     speeds: [0.5, 120],
     begin(game) {
       scene = game.scene;
+      ranks = placesOf(game);
+      order.begin(game.facts.order);
       alone.totals = [];
       alone.branched = false;
       listActions();
@@ -70,8 +74,8 @@ export function create({ stage, side, request, timeline, changed, announce, setP
       if (!alone.branched) states.forEach((state, at) => { alone.totals[from + at] = state.t ?? 0; });
     },
     draw() {
-      places = layout(surface, scene);
-      paint(surface, scene, places, timeline.state, view, timeline.part);
+      boxes = layout(surface, scene);
+      paint(surface, scene, boxes, ranks, timeline.state, view, timeline.part);
     },
     panel(state) {
       const before = alone.totals[timeline.index];
@@ -81,6 +85,7 @@ export function create({ stage, side, request, timeline, changed, announce, setP
       });
       service.dataset.kind = state.service ? "good" : "bad";
       text(service, state.service ? "Operational service runs" : "Operational service is down");
+      order.show(state, view === "belief");
       decision.show(state, scene.actions, take);
       showMoves(moves.body, timeline, scene);
     },
@@ -115,10 +120,16 @@ function showMoves(body, timeline, scene) {
     const [blue, , red] = state.moves.map((move) => move.replace(/^\w+ +/, ""));
     lines.push(el("div", { class: "move" },
       el("span", { class: "quiet" }, String(state.step)),
-      el("span", { class: state.human ? "blue human" : "blue" }, state.human ? `${blue} (you)` : blue),
+      el("span", { class: state.human ? "blue human" : "blue" }, state.human ? `${blue} (you)` : blue, judged(state, timeline.states[at - 1])),
       el("span", { class: "red" }, red)));
   }
   fill(body, lines.length ? lines : el("p", { class: "quiet" }, "No moves yet."));
+}
+
+/** A mark beside a repair that followed the order, or did not. */
+function judged(state, before) {
+  const words = verdict(state, before);
+  return words && el("span", { class: words === "in order" ? "good" : "poor" }, ` ${words}`);
 }
 
 /** Boxes of hosts: zones are columns on wide canvases and rows on narrow ones. */
@@ -147,7 +158,7 @@ function layout(surface, scene) {
   return boxes;
 }
 
-function paint(surface, scene, boxes, state, view, part) {
+function paint(surface, scene, boxes, ranks, state, view, part) {
   const { brush, colors } = surface;
   surface.clear();
   brush.textBaseline = "middle";
@@ -161,7 +172,7 @@ function paint(surface, scene, boxes, state, view, part) {
     brush.fillText(area.zone, area.x + 12, area.y + 14);
   }
   paintLinks(brush, colors, scene, boxes);
-  scene.hosts.forEach((host, index) => paintHost(brush, colors, host, boxes[index], stateOf(scene, state, index), view));
+  scene.hosts.forEach((host, index) => paintHost(brush, colors, host, boxes[index], { ...stateOf(scene, state, index), rank: ranks[index] }, view));
   if (state.red >= 0 && view !== "belief") pulse(brush, boxes[state.red], RED, part);
   if (state.blue >= 0) pulse(brush, boxes[state.blue], BLUE, part);
 }
@@ -212,6 +223,11 @@ function paintHostText(brush, colors, host, box, now, view, shown) {
   brush.fillStyle = colors.ink;
   brush.font = "600 12.5px system-ui, sans-serif";
   brush.fillText(host.name, left, line(tight ? 0.3 : 0.27));
+  if (now.rank) {
+    const end = left + brush.measureText(host.name).width + 8;
+    brush.fillStyle = colors.soft;
+    brush.fillText(now.rank, end, line(tight ? 0.3 : 0.27));
+  }
   brush.font = "11px system-ui, sans-serif";
   brush.fillStyle = shown;
   brush.fillText(view === "belief" ? BELIEF[now.belief] : ACCESS[now.access], left, line(tight ? 0.72 : 0.56));
