@@ -43,7 +43,7 @@ def hidden_differences(groups: Sequence[RunGroup]) -> list[str]:
 
 def _distinct(groups: Sequence[RunGroup]) -> list[str]:
     """What sets the groups apart, then their sweep, then a number."""
-    names = [_describe(group, groups) for group in groups]
+    names = [describe_group(group, groups) for group in groups]
     counts = Counter(names)
     names = [
         f"{name} in {group.sweep}" if counts[name] > 1 and group.sweep else name
@@ -57,7 +57,8 @@ def _distinct(groups: Sequence[RunGroup]) -> list[str]:
     return names
 
 
-def _describe(group: RunGroup, groups: Sequence[RunGroup]) -> str:
+def describe_group(group: RunGroup, groups: Sequence[RunGroup]) -> str:
+    """What sets a group apart from the others, at any length; not always different from all."""
     several_algos = len({other.algo for other in groups}) > 1
     parts = [group.algo] if several_algos else []
     if len({other.env for other in groups}) > 1:

@@ -245,6 +245,26 @@ def test_every_view_at_every_size_in_both_themes(
             page.driver.save_screenshot(str(Path(folder) / name))
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_many_settings_that_differ_widen_nothing_but_their_table(
+    window: Browser, tmp_path: Path, size: str
+) -> None:
+    for number in range(2):
+        config = make_run(tmp_path / f"run-{number}", lr=number + 1) / "config.toml"
+        more = "".join(f"setting_of_a_long_name_{at} = {number}\n" for at in range(20))
+        config.write_text(config.read_text() + more)
+    window.resize(size)
+    with dashboard(tmp_path) as url:
+        window.open(url, f"#/curves?runs={','.join(ids_of(url).values())}")
+        window.until(lambda: "setting_of_a_long_name_19" in window.text())
+        assert window.js("return document.documentElement.scrollWidth - innerWidth") <= 0
+        table = "const table = document.querySelector('.scroll');"
+        assert window.js(f"{table} return table.scrollWidth > table.clientWidth")
+        assert window.problems() == []
+    window.open("about:blank")
+    window.problems()
+
+
 def test_the_theme_is_switched_and_kept(page: Browser, url: str) -> None:
     page.press("t", "t")
     assert page.js("return document.documentElement.dataset.theme") == "dark"

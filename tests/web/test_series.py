@@ -191,6 +191,18 @@ def test_groups_have_the_mean_of_their_runs(tmp_path: Path) -> None:
     assert differences(index.entries())["names"] == ["algo_config.lr", "seed"]
 
 
+def test_groups_of_several_algorithms_have_short_names(tmp_path: Path) -> None:
+    for seed, algo in enumerate(("dqn", "dqn", "ppo")):
+        config = make_run(tmp_path / f"run-{seed}", seed=seed) / "config.toml"
+        own = "clip = 0.2\nepochs = 4\n" if algo == "ppo" else "tau = 0.5\n"
+        config.write_text(config.read_text().replace("dqn", algo) + own)
+    index = RunIndex([tmp_path])
+    index.scan()
+    answer = curve_set(index.entries(), SeriesCache(), Wanted(("loss",), "env_steps", "seeds"))
+    lines = {line["name"]: line["runs"] for line in answer["charts"][0]["lines"]}
+    assert lines == {"dqn": 2, "ppo": 1}
+
+
 def test_phases_are_shares_of_the_time_since_the_bin_before(tmp_path: Path) -> None:
     found = phase_shares(read(make_run(tmp_path / "run")))
     assert found["names"] == ["update", "act"]

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from briskrl.core.errors import RunFolderError
 from briskrl.web.context import WebContext
+from briskrl.web.numpy_import import import_numpy
 from briskrl.web.play.requests import REQUESTS, BadRequestError, read_numbers, read_policy
 from briskrl.web.play.session import PlayerError, Session
 from briskrl.web.responses import EVENT_STREAM, json_response
@@ -133,7 +134,7 @@ class Sessions:
 
 def _saved(folder: Path) -> list[JSON]:
     """The policies of a run as the page lists them."""
-    # NumPy, which reading checkpoints needs, would delay the first page.
+    import_numpy()
     from briskrl.training.storage.stored_policies import list_policies
 
     return [{"name": policy.name, "step": policy.step} for policy in list_policies(folder)]

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from briskrl.web.context import WebContext
+from briskrl.web.numpy_import import import_numpy
 from briskrl.web.responses import error_response, json_bytes_response, json_response
 from briskrl.web.run_index import Entry
 
@@ -49,6 +50,7 @@ def _answer(
     context: WebContext,
     request: Request,
 ) -> Response:
+    import_numpy()
     try:
         found = work(context, request)
         return json_bytes_response(found) if isinstance(found, bytes) else json_response(found)

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from briskrl.web.context import WebContext
+from briskrl.web.numpy_import import import_numpy
 from briskrl.web.responses import error_response, json_response
 from briskrl.web.routes.curves import UNKNOWN
 
@@ -19,6 +20,7 @@ def routes(context: WebContext) -> list[Route]:
         folder = context.index.folder(request.path_params["id"])
         if folder is None:
             return error_response(404, UNKNOWN)
+        await to_thread.run_sync(import_numpy)
         from briskrl.web.run_folder import describe_files
 
         return json_response(await to_thread.run_sync(describe_files, folder))
@@ -27,6 +29,7 @@ def routes(context: WebContext) -> list[Route]:
         folder = context.index.folder(request.path_params["id"])
         if folder is None:
             return error_response(404, UNKNOWN)
+        await to_thread.run_sync(import_numpy)
         from briskrl.web.run_folder import read_text
 
         found = await to_thread.run_sync(read_text, folder, request.path_params["key"])
@@ -38,6 +41,7 @@ def routes(context: WebContext) -> list[Route]:
         folder = context.index.folder(request.path_params["id"])
         if folder is None:
             return error_response(404, UNKNOWN)
+        await to_thread.run_sync(import_numpy)
         from briskrl.web.run_folder import read_report
 
         return json_response({"report": await to_thread.run_sync(read_report, folder)})

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from briskrl.core.errors import BriskError
 from briskrl.training.storage.run_selection import filter_runs
 from briskrl.web.context import WebContext
+from briskrl.web.numpy_import import import_numpy
 from briskrl.web.responses import error_response, event_stream, json_response
 from briskrl.web.run_index import Entry
 from briskrl.web.watcher import Watcher
@@ -49,6 +50,7 @@ def routes(context: WebContext) -> list[Route]:
         return json_response({"ids": ids, "problem": ""})
 
     async def sweeps(request: Request) -> Response:
+        await to_thread.run_sync(import_numpy)
         from briskrl.web.sweeps import describe_sweeps
 
         return json_response({"sweeps": await to_thread.run_sync(describe_sweeps, index)})

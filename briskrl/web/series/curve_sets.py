@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from briskrl.cluster.group_names import describe_group
+from briskrl.cluster.groups import RunGroup
 from briskrl.cluster.run_settings import describe_settings, differing, identity
 from briskrl.plots.run_metrics import LABELS, mean_line
 from briskrl.training.storage.episode_log import Clock
@@ -147,12 +149,13 @@ def _seed_groups(entries: Sequence[Entry]) -> Mapping[str, list[int]]:
     kinds: dict[str, list[int]] = {}
     for number, entry in enumerate(entries):
         kinds.setdefault(identity(entry.settings), []).append(number)
-    firsts = [entries[numbers[0]].settings for numbers in kinds.values()]
-    names = differing(firsts)
+    # Damaged runs may lack both.
+    nameless = {"env": None, "algo": None}
+    groups = [RunGroup({**nameless, **entries[first].settings}) for first, *_ in kinds.values()]
     named: dict[str, list[int]] = {}
-    for settings, numbers in zip(firsts, kinds.values(), strict=True):
-        base = f"{settings.get('algo')} on {settings.get('env')}"
-        text = describe_settings(settings, names) if names else base
+    for group, numbers in zip(groups, kinds.values(), strict=True):
+        alone = f"{group.algo} on {group.env}"
+        text = describe_group(group, groups) if len(groups) > 1 else alone
         named.setdefault(text, []).extend(numbers)
     return named
 

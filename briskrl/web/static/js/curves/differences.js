@@ -6,10 +6,13 @@ import { colorOf } from "../palette.js";
 
 /** Fetch and show the table; `isCurrent()` is false when another selection has taken over. */
 export async function showDifferences(element, runs, isCurrent) {
-  element.hidden = runs.length < 2;
-  if (runs.length < 2) return;
+  if (runs.length < 2) {
+    element.hidden = true;
+    return;
+  }
   const { names, rows } = await getJson("/api/differences", { run: runs.map((run) => run.id) });
   if (!isCurrent()) return;
+  element.hidden = false;
   const head = el("header", {}, el("h2", {}, "Settings that differ"),
     el("span", { class: "quiet small" }, names.length ? "" : "These runs have the same settings."));
   if (!names.length) {
