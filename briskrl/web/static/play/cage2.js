@@ -17,12 +17,13 @@ export function create({ stage, side, request, timeline, changed, announce, setP
   const alone = { totals: [], branched: false };
   const surface = new Surface("A network of thirteen hosts", changed);
   surface.canvas.classList.add("network");
+  const order = new OrderRow();
   const views = choice([["both", "Both"], ["truth", "Truth"], ["belief", "Blue's view"]], (name) => {
     view = name;
+    order.show(timeline.state, view === "belief");
     changed();
   });
   const service = el("span", { class: "badge" });
-  const order = new OrderRow();
   stage.append(el("div", { class: "toolbar" }, views, legend(), el("span", { class: "spread" }), service), order.element, surface.canvas);
   const facts = new Facts(["Step", "Reward", "Total", "Agent alone"]);
   const moves = card("Moves");
