@@ -18,7 +18,7 @@ export class OrderRow {
 
   /** What is open by the true state; blue's view does not know it. */
   show(state, hidesTruth) {
-    if (!state.open) return;
+    if (!state?.open) return;
     const required = hidesTruth ? -1 : state.open.indexOf(true);
     this.places.forEach((item, at) => {
       item.classList.toggle("open", !hidesTruth && state.open[at]);
