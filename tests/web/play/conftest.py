@@ -19,7 +19,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     train(small_config(folder / "snake", "dqn", env="snake", checkpoint_steps=1000))
     train(small_config(folder / "cage2", "ppo", env="cage2"))
-    order = {"alignment_lambda": 5.0}
+    # Against an attacker that does something in every game.
+    order = {"alignment_lambda": 5.0, "task_config": {"red": "bline"}}
     train(small_config(folder / "ordered", "ppo", env="workflow:cage2", env_config=order))
     train(small_config(folder / "cartpole", "dqn", env="cartpole"))
     land = {"height": 8, "width": 8, "landscapes": 1, "n_fires": 4, "obs_fires": 8}
