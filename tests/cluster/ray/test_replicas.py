@@ -74,7 +74,7 @@ def test_a_run_goes_on_with_fewer_replicas_if_a_lost_node_does_not_come_back(tmp
     facts = json.loads((tmp_path / "run" / "meta.json").read_text())
     assert facts["sessions"][-1]["changes"] == {"replicas": [2, 1]}
     status = json.loads((tmp_path / "run" / "status.json").read_text())
-    assert (status["state"], status["env_steps"]) == ("finished", 300_032)
+    assert (status["state"], status["env_steps"]) == ("finished", 300_000)
     episodes = (tmp_path / "run" / "episodes.csv").read_text().splitlines()
     # Steps that were done twice are recorded once.
     assert len(episodes) - 1 == status["episodes"]
