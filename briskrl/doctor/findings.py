@@ -23,6 +23,8 @@ TITLES = {
     "save": "checkpoints take time",
     "store": "storing transitions takes time",
     "growth": "steps are slower than at the start of the loop",
+    "anomaly": "the anomaly detection of autograd is on",
+    "checks": "distributions check their arguments",
     "denormals": "denormal numbers are computed slowly",
     "console": "printing takes time",
     "flood": "the flood fill takes time",

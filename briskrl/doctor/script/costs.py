@@ -87,6 +87,16 @@ class Costs:
         code = ticks.most_common(1)[0][0]
         return _span(code, lines[code])
 
+    def asking(self, wanted: Callable[[ast.Call], bool]) -> Lines | None:
+        """The first line of the user that makes a call of some kind."""
+        codes = {item.site.code for item in self.seen.stacks.values() if item.site is not None}
+        for file in sorted({code.file for code in codes}):
+            nodes = ast.walk(self.sources.of(file).tree)
+            lines = [node.lineno for node in nodes if isinstance(node, ast.Call) and wanted(node)]
+            if lines:
+                return Lines(Code(file, "<module>", 1, in_loop=True), min(lines), min(lines))
+        return None
+
     def loop_around(self, wanted: Callable[[Classified], bool]) -> Lines | None:
         """The innermost loop of the user that holds most of some stacks, but no environment step.
 

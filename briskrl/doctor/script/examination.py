@@ -17,6 +17,7 @@ from briskrl.doctor.script.costs import Costs
 from briskrl.doctor.script.counters import counters, unseen
 from briskrl.doctor.script.experiments import (
     DISTURBED,
+    ScriptExperiment,
     is_disturbed,
     planned_experiments,
     result_of,
@@ -30,7 +31,7 @@ from briskrl.doctor.script.patterns.suspicions import suspicions
 from briskrl.doctor.script.phases import PhaseMap, Rule, is_own
 from briskrl.doctor.script.process import ScriptProcess
 from briskrl.doctor.script.recording import sum_samples
-from briskrl.doctor.script.source import Sources
+from briskrl.doctor.script.source import Sources, called_name
 from briskrl.doctor.script.turns import Alternation
 from briskrl.doctor.script.whole_runs import Trial, WholeRuns
 
@@ -173,7 +174,17 @@ class ScriptExamination:
             if found.gain is not None and is_disturbed(item, seen):
                 found = replace(found, verdict="unclear", answer=f"unclear: {DISTURBED}")
             self._outcomes.append(found)
-            self._findings += result_of(item, found, seen)
+            self._findings += self._with_places(item, result_of(item, found, seen), seen)
+
+    def _with_places(
+        self, item: ScriptExperiment, found: Sequence[Finding], seen: Observed
+    ) -> list[Finding]:
+        """Findings of an experiment with the line that decides it, if there is one."""
+        costs = Costs(seen, self._sources)
+        lines = item.call and costs.asking(lambda call: called_name(call).endswith(item.call))
+        if not lines:
+            return list(found)
+        return [replace(one, location=lines.location, source=costs.text(lines)) for one in found]
 
     def _trace_memory(self, process: ScriptProcess) -> None:
         """Find the lines that allocate what makes memory grow, if it grows."""

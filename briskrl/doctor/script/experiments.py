@@ -33,6 +33,8 @@ class ScriptExperiment:
     """Effect on learning; empty if there is none."""
     worth: float | None = WORTH
     """Gain from which it is a finding; None if it only answers a question."""
+    call: str = ""
+    """End of the name of the call in the script that decides it."""
     lasting: bool = False
     """Whether the change may last beyond its turns."""
     by_wall: bool = False
@@ -59,9 +61,14 @@ def _urgency(experiment: ScriptExperiment, seen: Observed) -> float:
         return 3
     if experiment.cause == "log":
         return seen.share("log", "save")
-    return {"watching": 2, "threads": 0.3, "denormals": 0.2, "garbage": seen.collecting}.get(
-        experiment.cause, 0.1
-    )
+    return {
+        "anomaly": 2.5,
+        "checks": 0.4,
+        "watching": 2,
+        "threads": 0.3,
+        "denormals": 0.2,
+        "garbage": seen.collecting,
+    }.get(experiment.cause, 0.1)
 
 
 def _fewer_updates(seen: Observed) -> Iterator[ScriptExperiment]:
@@ -114,6 +121,7 @@ def _torch(seen: Observed) -> Iterator[ScriptExperiment]:
             context=f"{now} threads on {cores} cores",
             fix=f"torch.set_num_threads({count})  # right after `import torch`",
         )
+    yield from _debugging(seen)
     yield ScriptExperiment(
         name="denormals",
         question="Are denormal numbers slowing it down?",
@@ -123,6 +131,45 @@ def _torch(seen: Observed) -> Iterator[ScriptExperiment]:
         lasting=True,
         fix="torch.set_flush_denormal(True)  # right after `import torch`",
     )
+
+
+def _debugging(seen: Observed) -> Iterator[ScriptExperiment]:
+    """Modes that find mistakes, and are not needed once there are none."""
+    modes = seen.state.get("debugging")
+    if not isinstance(modes, dict):
+        return
+    if modes.get("anomaly"):
+        yield ScriptExperiment(
+            name="anomaly detection off",
+            question="Does the anomaly detection of autograd take time?",
+            cause="anomaly",
+            change="torch.autograd.set_detect_anomaly(False)",
+            switch="anomaly",
+            call="detect_anomaly",
+            fix="torch.autograd.set_detect_anomaly(False)  # turn it on only to find a NaN",
+        )
+    if modes.get("checks") and _uses_distributions(seen):
+        yield ScriptExperiment(
+            name="distribution checks off",
+            question="Do the checks of torch.distributions take time?",
+            cause="checks",
+            change="torch.distributions.Distribution.set_default_validate_args(False)",
+            switch="checks",
+            fix="torch.distributions.Distribution.set_default_validate_args(False)  # at the start",
+        )
+
+
+def _uses_distributions(seen: Observed) -> bool:
+    """Whether a noticeable part of the time is spent in them."""
+    found = sum(
+        ticks
+        for key, ticks in seen.ticks.items()
+        if any("/torch/distributions/" in f.code.file for f in seen.stacks[key].stack.frames)
+    )
+    return found > NOTICEABLE * seen.total
+
+
+NOTICEABLE = 0.05
 
 
 def _python(seen: Observed) -> Iterator[ScriptExperiment]:

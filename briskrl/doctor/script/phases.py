@@ -20,8 +20,8 @@ from briskrl.doctor.script.tags import call_tag, function_tag, library_tag
 OTHER, LOOP = "other", "loop"
 """No code of the script was seen; code between the calls of the function that takes steps."""
 DIRECT = (
-    *("compile", "log", "save", "wait", "gc", "make"),
-    *("env", "store", "sample", "act", "eval", "update"),
+    *("compile", "eval", "log", "save", "wait", "gc", "make"),
+    *("env", "store", "sample", "act", "update"),
 )
 """Phases that a function or a call names; the first that occurs in a stack is its phase."""
 FunctionKey = tuple[str, int]

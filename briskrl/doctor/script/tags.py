@@ -30,6 +30,7 @@ STORES = re.compile(r"^(push|add|store|append|insert|remember)(_|$)")
 SAMPLERS = {"sample", "sample_batch", "get_batch", "draw"}
 AGENTS = {"learn", "train", "predict", "forward", "act", "step", "select_action", "update_target"}
 """Methods that a buffer has and an agent has not, and the other way round."""
+EVALUATES = re.compile(r"^_*(evaluate|eval|test|validate)(_(agent|policy|model|network))?$")
 LOGGERS = re.compile(r"logger|writer|metrics|tracker|recorder|monitor", re.IGNORECASE)
 PRINTS = re.compile(r"(^|\.)(print|pprint|fsync|flush|writerow|writerows|writelines|write)$")
 LOG_CALLS = re.compile(
@@ -97,7 +98,7 @@ def function_tag(frame: Frame, sources: Sources) -> str:
     source = sources.of(frame.code.file)
     cls = source.class_of.get(frame.code.line)
     if cls is None:
-        return ""
+        return "eval" if EVALUATES.match(name) else ""
     if _is_env_class(cls) and name != "__init__":
         return "env"
     if is_buffer_class(cls):
@@ -106,7 +107,7 @@ def function_tag(frame: Frame, sources: Sources) -> str:
         return "store" if ADDS.match(name) else ""
     if LOGGERS.search(cls.name) and name != "__init__":
         return "log"
-    return ""
+    return "eval" if EVALUATES.match(name) else ""
 
 
 def call_tag(frame: Frame, sources: Sources) -> str:

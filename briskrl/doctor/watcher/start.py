@@ -23,6 +23,7 @@ from .env_steps import EnvSteps
 from .forward_passes import ForwardPasses
 from .patches import Patches
 from .stacks import Stacks
+from .switches import debugging_modes
 from .thread_ticks import ThreadTicks
 from .turns import Turns
 
@@ -191,6 +192,7 @@ class Watcher:
         torch = sys.modules.get("torch")
         if torch is not None and "torch" in self._discovery.versions:
             state["torch_threads"] = torch.get_num_threads()
+            state["debugging"] = debugging_modes()
         self._channel.send([*self._stacks.drain(), state])
 
     def _see_collection(self, phase: str, info: dict[str, int]) -> None:

@@ -37,6 +37,8 @@ class Switches:
             "records": _deferred_records,
             "sleep": _no_sleep,
             "skip": _skip_calls,
+            "anomaly": _no_anomaly_detection,
+            "checks": _no_distribution_checks,
             **others,
         }
 
@@ -74,6 +76,33 @@ def _flush_denormals(value: Any) -> list[Undo]:
     if not torch.set_flush_denormal(True):
         raise RuntimeError("this processor cannot flush denormal numbers")
     return [lambda: torch.set_flush_denormal(False)]
+
+
+def _no_anomaly_detection(value: Any) -> list[Undo]:
+    torch = sys.modules["torch"]
+    if not torch.is_anomaly_enabled():
+        raise RuntimeError("the script has switched it off")
+    checks_nan = torch.is_anomaly_check_nan_enabled()
+    torch.autograd.set_detect_anomaly(False)
+    return [lambda: torch.autograd.set_detect_anomaly(True, checks_nan)]
+
+
+def _no_distribution_checks(value: Any) -> list[Undo]:
+    base = sys.modules["torch.distributions.distribution"].Distribution
+    base.set_default_validate_args(False)
+    return [lambda: base.set_default_validate_args(True)]
+
+
+def debugging_modes() -> dict[str, bool]:
+    """Modes of torch that find mistakes and take time, and whether they are on."""
+    torch = sys.modules["torch"]
+    distribution = sys.modules.get("torch.distributions.distribution")
+    base = getattr(distribution, "Distribution", None)
+    is_enabled = getattr(torch, "is_anomaly_enabled", None)
+    return {
+        "anomaly": bool(is_enabled is not None and is_enabled()),
+        "checks": bool(getattr(base, "_validate_args", False)),
+    }
 
 
 def _no_collections(value: Any) -> list[Undo]:

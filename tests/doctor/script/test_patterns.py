@@ -55,6 +55,21 @@ def work(state, obs, done):
     state.rows.append(obs)
     state.count = sum(state.rows) / len(state.rows)  # found here
 """
+EVALUATED = """
+def work(state, obs, done):
+    if obs % 20 == 0:
+        evaluate(World())
+
+def evaluate(world):
+    return sum(world.step(1)[1] for _ in range(100))  # found here
+"""
+BY_NUMBER = """
+def work(state, obs, done):
+    table = {}
+    for row in range(30):
+        for column in range(30):
+            table[row, column] = 0.9 * obs * row + column  # found here
+"""
 HEALTHY = """
 def work(state, obs, done):
     state.count += sum(range(200))
@@ -81,8 +96,10 @@ def line_of(folder: Path, text: str) -> int:
         (PER_EPISODE, "save"),
         (COLLECTED, "garbage"),
         (GROWING, "growth"),
+        (EVALUATED, "eval"),
+        (BY_NUMBER, "code"),
     ],
-    ids=["synced", "per episode", "collected", "growing"],
+    ids=["synced", "per episode", "collected", "growing", "evaluated", "by number"],
 )
 def test_the_first_finding_names_the_cause_and_its_place(
     tmp_path: Path, work: str, cause: str

@@ -43,6 +43,12 @@ SUMMED = {
     "rows": "64",
 }
 
+SPIED = {
+    "setup": "torch.autograd.set_detect_anomaly(True)  # found here",
+    "rows": "16",
+    "acting": "rate = torch.distributions.Categorical(logits=net(batch[:1])).sample()",
+}
+
 
 def examined(folder: Path, parts: dict[str, str], steps: int) -> dict[str, Any]:
     """The report of a small training with some parts filled in, which ends by itself."""
@@ -74,3 +80,12 @@ def test_a_sum_of_losses_with_their_graphs_is_a_leak(tmp_path: Path) -> None:
     found = {finding["cause"]: finding for finding in report["findings"]}
     assert found["leak"]["location"] == f"train.py:{line_of(tmp_path, 'found here')}"
     assert "loss.item()" in found["leak"]["fix"]
+
+
+def test_modes_that_search_for_mistakes_are_turned_off_in_turns(tmp_path: Path) -> None:
+    report = examined(tmp_path, SPIED, steps=20_000)
+    asked = {outcome["name"]: outcome for outcome in report["outcomes"]}
+    assert asked["anomaly detection off"]["gain"]["factor"] > 1
+    assert asked["distribution checks off"]["pairs"] > 0
+    found = {finding["cause"]: finding for finding in report["findings"]}
+    assert found["anomaly"]["location"] == f"train.py:{line_of(tmp_path, 'found here')}"

@@ -13,7 +13,7 @@ from briskrl.doctor.script.costs import LOOPS, Costs, Lines, without
 from briskrl.doctor.script.patterns import fixes
 from briskrl.doctor.script.phases import Classified, is_own
 from briskrl.doctor.script.recording import Code
-from briskrl.doctor.script.source import called_name
+from briskrl.doctor.script.source import called_name, dotted
 
 SHARE, ENV_SHARE = 0.08, 1 / 3
 """Shares of calls and of environments below which they are not reported."""
@@ -92,6 +92,7 @@ def code_findings(costs: Costs) -> Iterator[Finding]:
     yield from _slow_env(costs)
     yield from _made_envs(costs)
     yield from _compiled(costs)
+    yield from _loops_over_numbers(costs)
     for kind in MISPLACED:
         yield from _misplaced(costs, kind)
 
@@ -189,6 +190,61 @@ def _compiled(costs: Costs) -> Iterator[Finding]:
     )
 
 
+def _loops_over_numbers(costs: Costs) -> Iterator[Finding]:
+    """Nested loops that compute with single numbers of arrays or tensors: `x[t, i]`."""
+
+    def is_it(item: Classified) -> bool:
+        return not item.tags & WORKING and _nest(costs, item) is not None
+
+    found: Counter[Lines] = Counter()
+    for item, ticks in costs.sampled(is_it):
+        lines = _nest(costs, item)
+        if lines is not None:
+            found[lines] += ticks
+    if not found:
+        return
+    lines, ticks = found.most_common(1)[0]
+    share = ticks / costs.seen.total
+    if share < SHARE:
+        return
+    yield Finding(
+        cause="code",
+        title=f"loops over single numbers take {100 * share:.0f} % of the time",
+        evidence=(f"{1e6 * costs.seconds_per_call(share):,.0f} us per environment step",),
+        advice="compute with whole rows: one operation for all environments or heads at once",
+        gain=without(share, costs.seen.total),
+        basis="ceiling",
+        location=lines.location,
+        source=costs.text(lines),
+        fix=fixes.WHOLE_ARRAYS,
+    )
+
+
+WORKING = frozenset(("env", "update", "forward", "log", "save", "store", "sample", "eval"))
+
+
+def _nest(costs: Costs, item: Classified) -> Lines | None:
+    """The outer one of two loops around the user's innermost line, if it indexes by both."""
+    frame = item.site
+    if frame is None or frame.place is None or not is_own(frame):
+        return None
+    around = costs.sources.of(frame.code.file).enclosing(frame.code, frame.place.line)
+    loops = [node for node in around if isinstance(node, ast.For)]
+    if len(loops) < 2 or not _indexes_by(loops[-1], {dotted(node.target) for node in loops[-2:]}):
+        return None
+    outer = loops[-2]
+    return Lines(frame.code, outer.lineno, outer.end_lineno or outer.lineno)
+
+
+def _indexes_by(loop: ast.For, names: set[str]) -> bool:
+    """Whether something is indexed by both variables: `x[t, i]`."""
+    return any(
+        isinstance(node, ast.Subscript)
+        and names <= {dotted(part) for part in ast.walk(node.slice) if isinstance(part, ast.Name)}
+        for node in ast.walk(loop)
+    )
+
+
 def _misplaced(costs: Costs, kind: Misplaced) -> Iterator[Finding]:
     def is_it(item: Classified) -> bool:
         return _calls(item, costs, kind.pattern)
@@ -245,6 +301,6 @@ def _makes_tensors_of_lists(costs: Costs, lines: Lines) -> bool:
         and lines.first <= node.lineno <= lines.last
         and re.search(r"[Tt]ensor$", called_name(node)) is not None
         and bool(node.args)
-        and isinstance(node.args[0], ast.ListComp | ast.GeneratorExp | ast.List | ast.Name)
+        and not isinstance(node.args[0], ast.Call | ast.Attribute | ast.Constant)
         for node in ast.walk(costs.sources.of(lines.code.file).tree)
     )

@@ -55,6 +55,14 @@ torch.set_default_dtype(torch.float32)  # the default
 obs = torch.as_tensor(obs, dtype=torch.float32)  # NumPy computes in float64"""
 IN_PROCESS = """\
 envs = gymnasium.make_vec(name, num_envs, vectorization_mode="sync")  # or SyncVectorEnv"""
+RARE_EVALUATION = """\
+if step - evaluated >= 50_000:
+    evaluate(policy)
+    evaluated = step"""
+WHOLE_ARRAYS = """\
+for t in reversed(range(length)):  # one loop at most; all environments in one operation
+    delta = rewards[t] + gamma * values[t + 1] * alive[t] - values[t]
+    carried = advantages[t] = delta + gamma * lam * alive[t] * carried"""
 ONE_ARRAY = """\
 obs = torch.as_tensor(np.asarray(rows, dtype=np.float32))  # one array, one copy; or keep arrays"""
 RING = """\

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from briskrl.doctor.report.records import Finding
-from briskrl.doctor.script.costs import Costs, without
+from briskrl.doctor.script.costs import Costs, Lines, without
 from briskrl.doctor.script.network_costs import layers_of, update_s
 from briskrl.doctor.script.observed import Observed
 from briskrl.doctor.script.patterns import fixes
+from briskrl.doctor.script.recording import Code
+from briskrl.doctor.script.tags import EVALUATES
 
 SHARE, ACTING = 0.3, 0.3
 """Shares of learning, and of acting, below which they are not reported."""
@@ -20,6 +23,8 @@ SMALL, SERIES = 16, 8.0
 LARGE, GROWN = 256, 8
 """Rows of a usual minibatch of rollouts; elsewhere minibatches of so many times the size are
 advised."""
+EVALUATING = 0.15
+"""Share of the time in evaluations from which fewer are advised."""
 FEW, ENOUGH = 4, 16
 """Environments that are few, and those that are advised."""
 
@@ -29,6 +34,7 @@ def learning_findings(costs: Costs) -> Iterator[Finding]:
     yield from _many_updates(costs)
     yield from _small_batches(costs)
     yield from _few_envs(costs)
+    yield from _evaluation(costs)
 
 
 def _many_updates(costs: Costs) -> Iterator[Finding]:
@@ -86,6 +92,36 @@ def _cost_of_larger(seen: Observed, rows: int, more: int) -> float:
     """Cost of an update with more rows over that of one with few, for networks of this size."""
     layers = layers_of(seen)
     return max(1.0, update_s(layers, more) / update_s(layers, rows)) if layers else 1.0
+
+
+def _evaluation(costs: Costs) -> Iterator[Finding]:
+    share = costs.seen.share("eval")
+    if share < EVALUATING:
+        return
+    found: Counter[Code] = Counter()
+    for item, ticks in costs.sampled(lambda item: item.phase == "eval"):
+        for frame in item.stack.loop_frames:
+            if EVALUATES.match(frame.code.name.rsplit(".", 1)[-1]):
+                found[frame.code] += ticks
+                break
+    code = next((code for code, _ in found.most_common(1)), None)
+    body = None if code is None else costs.sources.of(code.file).functions.get(code.line)
+    lines = (
+        None
+        if code is None or body is None
+        else Lines(code, body.lineno, body.end_lineno or body.lineno)
+    )
+    yield Finding(
+        cause="eval",
+        title=f"evaluation takes {100 * share:.0f} % of the time",
+        evidence=("its environment steps are counted in the speed above",),
+        advice="evaluate ten times less often, or after training from saved checkpoints",
+        gain=without(share * 0.9, costs.seen.total),
+        basis="predicted",
+        location="" if lines is None else lines.location,
+        source="" if lines is None else costs.text(lines),
+        fix=fixes.RARE_EVALUATION,
+    )
 
 
 def _few_envs(costs: Costs) -> Iterator[Finding]:

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from briskrl.doctor.report.records import Finding
-from briskrl.doctor.script.costs import Costs, Lines, without
+from briskrl.doctor.script.costs import Costs, without
 from briskrl.doctor.script.network_costs import layers_of, update_s
 from briskrl.doctor.script.patterns import fixes
-from briskrl.doctor.script.recording import Code
 from briskrl.doctor.script.source import called_name
 
 DOUBLE = "torch.float64"
@@ -30,7 +29,11 @@ def precision_findings(costs: Costs) -> Iterator[Finding]:
     share = seen.share("update")
     double = update_s(layers, seen.batch_size, double=True)
     single = update_s(layers, seen.batch_size)
-    lines = _asking(costs) or costs.hottest(lambda item: item.phase == "update")
+    lines = (
+        costs.asking(lambda call: called_name(call).endswith("set_default_dtype"))
+        or costs.asking(lambda call: ASKED.search(ast.unparse(call)) is not None)
+        or costs.hottest(lambda item: item.phase == "update")
+    )
     yield Finding(
         cause="dtype",
         title="networks compute in double precision",
@@ -46,19 +49,3 @@ def precision_findings(costs: Costs) -> Iterator[Finding]:
         source="" if lines is None else costs.text(lines),
         fix=fixes.SINGLE_PRECISION,
     )
-
-
-def _asking(costs: Costs) -> Lines | None:
-    """The line of the script that asks for double precision; a default for all tensors first."""
-    codes = {item.site.code for item in costs.seen.stacks.values() if item.site is not None}
-    found: list[tuple[bool, str, int]] = []
-    for file in sorted({code.file for code in codes}):
-        for node in ast.walk(costs.sources.of(file).tree):
-            if isinstance(node, ast.Call) and ASKED.search(ast.unparse(node)):
-                is_default = called_name(node).endswith("set_default_dtype")
-                found.append((not is_default, file, node.lineno))
-    if not found:
-        return None
-    _, file, line = min(found)
-    code = Code(file, "<module>", 1, in_loop=True)
-    return Lines(code, line, line)
