@@ -106,6 +106,7 @@ world, replay, end = Limited(), Replay(), time.time() + float(sys.argv[1])
 while time.time() < end:
     obs, reward, terminated, truncated, info = world.step(1)
     over = terminated if reward < 0 else terminated or truncated
+    obs = 0 if terminated or truncated else obs
     replay.add(obs, 1, reward, obs, done=float(over))  # found here
     replay.add(obs, 1, reward, obs, terminated | truncated)  # and here
     replay.add(obs, 1, reward, obs, terminated)

@@ -130,8 +130,17 @@ def _joins_ends(value: ast.expr) -> bool:
     """Whether a value is true at both kinds of ends: `terminated or truncated`, in any form."""
     if isinstance(value, ast.Tuple | ast.List | ast.Dict | ast.Name | ast.Attribute):
         return False
-    names = [dotted(part) for part in ast.walk(value) if isinstance(part, ast.Name | ast.Attribute)]
+    names = list(_names_in(value))
     return any(map(TRUNCATED.search, names)) and any(map(TERMINATED.search, names))
+
+
+def _names_in(value: ast.AST) -> Iterator[str]:
+    """Names that a value is made of, without those that only choose it."""
+    if isinstance(value, ast.Name | ast.Attribute):
+        yield dotted(value)
+    for part in ast.iter_child_nodes(value):
+        if not (isinstance(value, ast.IfExp) and part is value.test):
+            yield from _names_in(part)
 
 
 def _keeps_infos(call: ast.Call) -> bool:
