@@ -34,6 +34,8 @@ class Misplaced:
     fix: str = ""
     kept: float = 0.0
     """Share of its cost that remains when it is fixed."""
+    least: float = SHARE
+    """Share of the time below which it is not reported."""
 
 
 MISPLACED = (
@@ -71,6 +73,7 @@ MISPLACED = (
         "collect rows in one array, and make one tensor of it",
         fixes.ONE_ARRAY,
         kept=0.1,
+        least=0.2,
     ),
     Misplaced(
         re.compile(r"\.load_state_dict$"),
@@ -251,7 +254,7 @@ def _misplaced(costs: Costs, kind: Misplaced) -> Iterator[Finding]:
 
     share = costs.share(is_it)
     lines = costs.hottest(is_it)
-    if share < SHARE or lines is None or not _is_wrong_here(kind, costs, lines):
+    if share < kind.least or lines is None or not _is_wrong_here(kind, costs, lines):
         return
     yield Finding(
         cause=kind.cause,
