@@ -173,10 +173,10 @@ def _compiled(costs: Costs) -> Iterator[Finding]:
     def is_it(item: Classified) -> bool:
         return item.phase == "compile" or _calls(item, costs, COMPILES)
 
-    share = costs.late_share(is_it)
     lines = costs.hottest(is_it)
-    if share < SHARE or lines is None:
+    if costs.late_share(is_it) < SHARE or lines is None:
         return
+    share = costs.late_share(lambda item: is_it(item) or _is_first_call(item, costs))
     yield Finding(
         cause="compile",
         title=f"compiling takes {100 * share:.0f} % of the time, long after the start",
@@ -185,12 +185,32 @@ def _compiled(costs: Costs) -> Iterator[Finding]:
             "compiled is thrown away, or every new shape or constant compiles it again",
         ),
         advice="compile once before the loop, and call the result with tensors of the same shapes",
-        gain=without(share, costs.seen.total),
+        gain=without(0.98 * share, costs.seen.total),
         basis="predicted",
         location=lines.location,
         source=costs.text(lines),
         fix=fixes.COMPILED_ONCE,
     )
+
+
+def _is_first_call(item: Classified, costs: Costs) -> bool:
+    """Whether something is called in the function that has just compiled it, which is slow."""
+    frame = item.site
+    if frame is None or frame.place is None:
+        return False
+    source = costs.sources.of(frame.code.file)
+    call = source.call_at(frame.place)
+    if call is None:
+        return False
+    parts = [part for node in source.body_of(frame.code) for part in ast.walk(node)]
+    compiled = {
+        dotted(part.targets[0])
+        for part in parts
+        if isinstance(part, ast.Assign)
+        and isinstance(part.value, ast.Call)
+        and COMPILES.search(called_name(part.value))
+    }
+    return called_name(call) in compiled
 
 
 def _loops_over_numbers(costs: Costs) -> Iterator[Finding]:
