@@ -102,6 +102,12 @@ class Observed:
         return self.updates / max(1, self.steps)
 
     @property
+    def optimizers(self) -> float:
+        """Optimizers that take turns, as those of actor and critic; 1 if there is only one."""
+        steps = self.state.get("optimizer_steps")
+        return sum(steps) / max(steps) if isinstance(steps, list) and steps else 1.0
+
+    @property
     def updates_per_round(self) -> float:
         """Updates between two environment steps, where there are any."""
         return self.updates / max(1, self._counted("rounds"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-UNSENT = ("gc_start", "step_thread", "update_thread")
+UNSENT = ("gc_start", "optimizers", "step_thread", "update_thread")
 
 
 class Counts:
@@ -18,6 +18,7 @@ class Counts:
         "gc_times",
         "learned",
         "num_envs",
+        "optimizers",
         "resets",
         "rounds",
         "step_thread",
@@ -42,6 +43,8 @@ class Counts:
         """Updates before the last call."""
         self.updates = 0
         """Steps of optimizers."""
+        self.optimizers: dict[int, int] = {}
+        """Steps of each of them, by identity."""
         self.num_envs = 0
         self.gc_s = 0.0
         self.gc_start = 0.0

@@ -100,6 +100,8 @@ class Discovery:
 
         def count(*arguments: Any) -> None:
             counts.updates += 1
+            number = id(arguments[0])
+            counts.optimizers[number] = counts.optimizers.get(number, 0) + 1
             counts.update_thread = get_ident()
 
         register = getattr(optimizer, "register_optimizer_step_post_hook", None)

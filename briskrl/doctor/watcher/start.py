@@ -34,6 +34,7 @@ _execve = os.execve
 TICK_S = 0.005
 """Mean time between two ticks; the doctor sends them."""
 FLUSH_S = 0.2
+MOST_OPTIMIZERS = 16
 
 
 class Watcher:
@@ -181,6 +182,7 @@ class Watcher:
         state["rows"] = [self._forward.with_grad, self._forward.without_grad]
         state["devices"] = self._forward.devices
         state["dtypes"] = self._forward.dtypes
+        state["optimizer_steps"] = sorted(self._counts.optimizers.values())[-MOST_OPTIMIZERS:]
         counts = self._counts
         state["elsewhere"] = {
             "steps": counts.step_thread not in (0, self._thread),

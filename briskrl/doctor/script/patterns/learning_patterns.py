@@ -40,7 +40,7 @@ def learning_findings(costs: Costs) -> Iterator[Finding]:
 def _many_updates(costs: Costs) -> Iterator[Finding]:
     seen = costs.seen
     share = seen.share("update", "sample")
-    per_call = seen.updates / max(1, seen.calls)
+    per_call = seen.updates / seen.optimizers / max(1, seen.calls)
     if share < SHARE or per_call < MANY or seen.calls_per_round > OFTEN:
         return
     lines = costs.loop_around(lambda item: item.phase in ("update", "sample"))
