@@ -204,7 +204,9 @@ def test_the_order_to_follow_is_above_the_network(page):
     page.one("[type=search]").send_keys("restore op_server")
     page.until(lambda: len(page.all(".actions button")) == 1)
     page.one(".actions button").click()
-    page.until(lambda: page.one(".move .human").text.startswith("Restore Op_Server0 (you)"))
+    page.until(lambda: page.all(".move .human"))
+    move = page.one(".move .human").text
+    assert move.startswith("Restore Op_Server0 (") and "(you)" in move
     assert "repairs in order" in page.one(".order-row").text
 
 
