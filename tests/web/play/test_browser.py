@@ -206,7 +206,8 @@ def test_the_order_to_follow_is_above_the_network(page):
     page.one(".actions button").click()
     page.until(lambda: page.all(".move .human"))
     move = page.one(".move .human").text
-    assert move.startswith("Restore Op_Server0 (") and "(you)" in move
+    assert move.startswith("Restore Op_Server0 (")
+    assert "(you)" in move
     assert "repairs in order" in page.one(".order-row").text
 
 
