@@ -29,7 +29,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "lambda_scope": "workflow",
             "alignment_lambda": 3.0,
             "violation_weight": 19.0,
-            "compliance_threshold": 0.96,
+            "compliance_threshold": 0.97,
             "task_config": {"restore_memory": True, "event_memory": True},
         },
         "algo_config": {"lr": 2e-3, "lr_schedule": "linear", "entropy_coef": 0.003},
