@@ -50,6 +50,7 @@ figure { margin: 0.5rem 0; max-width: 40rem; }
 figcaption { color: var(--soft); font-size: 0.9rem; }
 .plots { display: grid; gap: 1rem; }
 .plots { grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); }
+pre { font-size: 0.85rem; line-height: 1.4; margin: 0.5rem 0; overflow-x: auto; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.2rem 0.75rem; white-space: nowrap; text-align: right; }
@@ -111,6 +112,11 @@ def table_of(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [element("tr", *(element("td", escape_text(cell)) for cell in row)) for row in rows]
     table = element("table", element("thead", head), element("tbody", *lines))
     return element("div", table, class_="scroll")
+
+
+def code_block(text: str) -> str:
+    """Lines of source code, with their line breaks."""
+    return element("pre", "\n".join(escape_text(line) for line in text.splitlines()))
 
 
 def element(name: str, /, *inner: str, **attributes: str) -> str:

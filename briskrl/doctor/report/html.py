@@ -16,6 +16,7 @@ from briskrl.plots import (
     phase_bars,
 )
 from briskrl.plots.html_page import (
+    code_block,
     element,
     escape_text,
     figure,
@@ -120,7 +121,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield element("h3", escape_text(finding.title))
     if finding.location:
         yield element("p", escape_text(finding.location))
-        yield element("pre", escape_text(finding.source))
+        yield code_block(finding.source)
     if finding.evidence:
         yield list_of("ul", [escape_text(line) for line in finding.evidence])
     lines = (
@@ -136,7 +137,7 @@ def _finding(finding: Finding) -> Iterator[str]:
         ),
     )
     if finding.fix:
-        yield element("pre", escape_text(finding.fix))
+        yield code_block(finding.fix)
 
 
 def _plots(report: Report) -> Iterator[str]:

@@ -181,3 +181,11 @@ def test_names_too_long_for_a_chart_are_whole_in_the_table_below() -> None:
     long = "a name of far more words than fit"
     root = parsed(replace(HEALTHY, phases=(replace(HEALTHY.phases[0], name=long),)))
     assert long in texts(root, "td")
+
+
+def test_source_code_keeps_its_lines():
+    found = replace(
+        ILL.findings[0], location="a.py:1-2", source="for x in y:\n    f(x < 1)", fix="g(y)"
+    )
+    root = parsed(replace(ILL, findings=(found,)))
+    assert texts(root, "pre") == ["for x in y:\n    f(x < 1)", "g(y)"]
