@@ -24,8 +24,11 @@ MEASURED_S, STEPS = 0.3, 20_000
 def worker_findings(costs: Costs) -> Iterator[Finding]:
     """Workers that take more time than they save."""
     seen = costs.seen
-    share, env_id = seen.share("env"), seen.state.get("env_id")
-    if share < SHARE or not isinstance(env_id, str) or not env_id or not _uses_workers(costs):
+    share = seen.share("env")
+    if share < SHARE or not _uses_workers(costs):
+        return
+    env_id = seen.state.get("env_id") or _named_env(costs)
+    if not isinstance(env_id, str) or not env_id:
         return
     alone = step_s(env_id)
     taken = costs.seconds_per_call(share) * seen.wall_s / seen.own_s
@@ -47,6 +50,21 @@ def worker_findings(costs: Costs) -> Iterator[Finding]:
         source="" if lines is None else costs.text(lines),
         fix=fixes.IN_PROCESS,
     )
+
+
+def _named_env(costs: Costs) -> str:
+    """The environment that the user's files make, if all make the same; workers do not tell."""
+    files = {item.site.code.file for item in costs.seen.stacks.values() if item.site is not None}
+    names = {
+        str(node.args[0].value)
+        for file in files
+        for node in ast.walk(costs.sources.of(file).tree)
+        if isinstance(node, ast.Call)
+        and called_name(node).rsplit(".", 1)[-1] in ("make", "make_vec")
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+    }
+    return names.pop() if len(names) == 1 else ""
 
 
 def _uses_workers(costs: Costs) -> bool:
