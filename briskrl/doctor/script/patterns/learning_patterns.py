@@ -69,7 +69,9 @@ def _small_batches(costs: Costs) -> Iterator[Finding]:
         return
     lines = costs.loop_around(lambda item: item.phase == "update")
     is_rollout = seen.calls_per_round > OFTEN and seen.updates_per_round * rows >= LARGE
-    times = LARGE // rows if is_rollout else GROWN
+    # Items that are fitted one after another are a minibatch already.
+    grown = max(GROWN, round(seen.updates_per_round)) if rows == 1 else GROWN
+    times = LARGE // rows if is_rollout else grown
     dearer = _cost_of_larger(seen, rows, times * rows)
     yield Finding(
         cause="small-batch",
