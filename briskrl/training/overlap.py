@@ -247,6 +247,9 @@ def check_overlap(*, on_policy: bool, asynchronous: bool, compiled: bool) -> Non
             "what its newest policy has collected. Use --threads 2 instead."
         )
     if asynchronous:
-        raise ConfigError("--overlap needs environments that step together, not --backend async.")
+        raise ConfigError(
+            "--overlap needs environments that step together, not --backend async, which auto may "
+            "choose: use --backend process."
+        )
     if not compiled:
         raise ConfigError("--overlap needs the fused engine, which computes beside other threads.")

@@ -174,7 +174,10 @@ def check_replicable(trainer: Trainer) -> Replication:
     if trainer.device.type == "mps":
         raise ConfigError("Replicas are for the devices cpu and cuda. Use --device cpu.")
     if trainer.env.async_env is not None:
-        raise ConfigError("--replicas needs environments that step together, not --backend async.")
+        raise ConfigError(
+            "--replicas needs environments that step together, not --backend async, which auto may "
+            "choose: use --backend process."
+        )
     if components.pretraining is not None:
         raise ConfigError(
             "--replicas cannot imitate a teacher before training: leave out --pretrain-from, or "
