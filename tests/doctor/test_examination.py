@@ -200,6 +200,7 @@ def test_a_run_of_another_version_is_reported(finished: Path) -> None:
     assert any("made by briskrl 0.0.1" in line for line in describe_run(finished))
 
 
+@pytest.mark.slow
 def test_advice_that_changes_learning_is_applied_only_on_request() -> None:
     report = examine(TrainTarget(replace(SMALL, engine="torch")), budget_s=12)
     safe = combine_advice(report.findings, altering=False)

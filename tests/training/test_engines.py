@@ -126,6 +126,8 @@ VARIANTS = [
 ]
 
 
+# The next test shows the same, and that a resume changes nothing.
+@pytest.mark.slow
 @pytest.mark.parametrize(("preset", "options"), VARIANTS, ids=str)
 def test_equal_seeds_are_bit_identical_on_two_threads(tmp_path, preset, options):
     for name in ("first", "second"):

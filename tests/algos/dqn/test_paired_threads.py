@@ -11,7 +11,7 @@ from tests.algos import transitions
 from tests.fused.test_determinism import helper_thread_of
 
 
-@pytest.mark.parametrize("preset", ["dqn", "rainbow"])
+@pytest.mark.parametrize("preset", [pytest.param("dqn", marks=pytest.mark.slow), "rainbow"])
 def test_updates_without_the_helper_in_between_do_not_change_the_bits(preset):
     config = transitions.small(**{**DQN_PRESETS[preset], "net": (40, 24), "target_every": 7})
     env = transitions.spec()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.doctor.script.examine_command import examine
 from tests.doctor.script.test_patterns import line_of
 from tests.doctor.script.watched_scripts import write
@@ -54,6 +56,7 @@ while time.time() < end:
 """
 
 
+@pytest.mark.slow
 def test_a_deque_that_is_filling_is_no_leak(tmp_path: Path) -> None:
     write(tmp_path, FILLING)
     report, _ = examine("python", "train.py", 100, cwd=tmp_path, budget=20)

@@ -42,7 +42,7 @@ while time.time() < end:
 """
 
 
-@pytest.mark.parametrize("trial", ["--work 1", "WORK=1"])
+@pytest.mark.parametrize("trial", [pytest.param("--work 1", marks=pytest.mark.slow), "WORK=1"])
 def test_a_trial_runs_the_whole_script_with_the_change(tmp_path: Path, trial: str) -> None:
     write(tmp_path, WORK)
     report, done = examine("python", "train.py", cwd=tmp_path, budget=16, options=("--try", trial))

@@ -82,15 +82,18 @@ class PlayPage:
         assert not [message for message in found if "favicon" not in message]
 
 
+@pytest.fixture(autouse=True)
+def leave_page(browser):
+    """The player of a page must not count among those of later tests."""
+    yield
+    browser.get("about:blank")
+
+
 @pytest.fixture
 def page(browser, server, request):
-    try:
-        opened = PlayPage(browser, server, request.param)
-        yield opened
-        opened.check_quiet()
-    finally:
-        # The page's player must not count among those of later tests.
-        browser.get("about:blank")
+    opened = PlayPage(browser, server, request.param)
+    yield opened
+    opened.check_quiet()
 
 
 ALL = ["snake", "cage2", "ordered", "wildfire", "cartpole", "lake"]

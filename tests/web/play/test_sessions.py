@@ -27,6 +27,12 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not psutil.wait_procs(processes, timeout=60)[1]
 
 
+@pytest.fixture(autouse=True)
+def no_players(server: Server) -> None:
+    """Players of earlier tests have ended."""
+    assert gone(players(server))
+
+
 def files_of(folder: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in folder.rglob("*")}
 
